@@ -7,6 +7,7 @@ plugins.
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from actors.herding.state import ActorReferences, HerderState, RestartHistory
 from actors.herding.task_config_publisher import Publisher
 from actors.herding.validator import Validator
 from actors.instances.read_permission import ReadPermission
+from actors.ledger.keeper import LedgerKeeper
 from actors.logs.reader import Reader
 from actors.logs.writer import Writer
 from actors.membership.member import ClusterMembership, GroupMember
@@ -41,6 +43,7 @@ from kraal.config.connector.trimmed import trim_config
 from kraal.core.ids import Instance, TaskId, TopicName
 from kraal.engine.api import TaskSpec
 from kraal.journal.journal import Journal
+from kraal.metrics.delivery import DeliveryMetrics
 from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.series import Series
 
@@ -49,6 +52,9 @@ if TYPE_CHECKING:
     from actors.runtime.system import Factory
     from kraal.cluster.state.wanted_work import WantedInstance
     from kraal.core.ids import Config
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +71,10 @@ class Assembly:
     """Event journal of this worker."""
     series: Series
     """Recent metrics of this worker's tasks, sampled by a `Sampler`."""
+    ledger: Address | None
+    """The keeper of the ledger; None without a ledger."""
+    delivery: DeliveryMetrics
+    """What this worker's tasks have delivered; empty without a ledger."""
 
 
 def assemble(parts: Parts, on_budget_exhausted: Callable[[str, BaseException], None]) -> Assembly:
@@ -91,6 +101,8 @@ def assemble(parts: Parts, on_budget_exhausted: Callable[[str, BaseException], N
         metrics=actor_factory.metrics,
         journal=actor_factory.journal,
         series=actor_factory.series,
+        ledger=actor_factory.ledger,
+        delivery=actor_factory.delivery,
     )
 
 
@@ -119,6 +131,8 @@ class _ActorFactory:
         )
         self.offsets = Address("offsets")
         self.claims = Address("claims")
+        self.ledger = None if parts.ledger_log is None else Address("ledger")
+        self.delivery = DeliveryMetrics()
         self._pending_claims: dict[int, Address] = {}
         stage = Stage(
             what="initializing and reading to the end of internal topics", began_ms=parts.clock.wall_ms()
@@ -145,13 +159,17 @@ class _ActorFactory:
         """Start the actor at `address` under the supervisor."""
         herder, worker, state = self.actors.herder, self.actors.worker, self.membership_state
         # These actors request missed messages themselves.
-        self_recovering_actors = (herder, worker, None if state is None else state.address)
+        self_recovering_actors = (herder, worker, None if state is None else state.address, self.ledger)
         notifies_herder = address not in self_recovering_actors
         self.supervisor.tell(
             Supervise(
                 address=address,
                 factory=factory,
-                on_budget_exhausted=lambda error: on_budget_exhausted(address.name, error),
+                on_budget_exhausted=(
+                    _report_lost_ledger
+                    if address is self.ledger
+                    else lambda error: on_budget_exhausted(address.name, error)
+                ),
                 on_restart=(lambda: herder.tell(ActorRestarted(address))) if notifies_herder else do_nothing,
             )
         )
@@ -161,6 +179,7 @@ class _ActorFactory:
         actors = self.actors
         return {
             **self._cluster_factories(),
+            **self._ledger_factories(),
             actors.config_writer: lambda: self._make_writer(actors.config_writer, retries=False),
             actors.status_writer: lambda: self._make_writer(actors.status_writer, retries=True),
             actors.config_reader: lambda: self._make_reader(actors.config_reader),
@@ -207,6 +226,17 @@ class _ActorFactory:
             fencer: lambda: Fencer(system=parts.system, fence=cluster.fence),
             state.address: lambda: GroupMember(membership_state=state, herder=herder, clock=parts.clock),
             publisher: lambda: Publisher(address=publisher, system=parts.system, send=cluster.send),
+        }
+
+    def _ledger_factories(self) -> dict[Address, Factory]:
+        address, ledger_log, clock = self.ledger, self._parts.ledger_log, self._parts.clock
+        if address is None or ledger_log is None:
+            return {}
+        delivery = self.delivery
+        return {
+            address: lambda: LedgerKeeper(
+                address=address, ledger_log=ledger_log, clock=clock, metrics=delivery
+            )
         }
 
     def _make_claims(self, cluster: ClusterParts, transactions: claims.SourceTransactions) -> claims.Claims:
@@ -340,6 +370,7 @@ class _ActorFactory:
             assigned=partial(self.metrics.record_partitions, task),
             backlog=partial(self.metrics.record_backlog, task),
             working=self.metrics.track(task),
+            counts_records=self.ledger is not None,
         )
         kind = parts.plugins.connector_type(wanted.connector_config)
         is_source = kind != "sink"
@@ -362,6 +393,7 @@ class _ActorFactory:
             worker=self.actors.worker,
             offsets=self.offsets,
             claims=self.claims if is_exactly_once else None,
+            ledger=self.ledger,
             engine=parts.engine,
             resolve=parts.plugins.resolve,
             clock=parts.clock,
@@ -373,6 +405,13 @@ class _ActorFactory:
                 publish=self.metrics.publish,
             ),
         )
+
+
+def _report_lost_ledger(error: BaseException) -> None:
+    """Report that the ledger's keeper has ended; delivery continues without it."""
+    log.error(
+        "The ledger has failed repeatedly and counts no more records until the worker is restarted: %r", error
+    )
 
 
 def _drop_null_values(config: Config) -> dict[str, str]:

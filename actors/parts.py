@@ -87,5 +87,7 @@ class Parts:
     """Loggers of this process. They outlive the herder, and store the times at which levels were changed."""
     history_max_bytes: int = DEFAULT_BYTES
     """`rest.history.max.bytes`; 0 disables the history."""
+    ledger_log: Log | None = None
+    """Log of the totals of delivered records; None disables the ledger."""
     creates_connectors: bool = False
     """Whether the process creates the connectors given on the command line, and then sends `StartupDone`."""

@@ -23,6 +23,7 @@ from actors.instances.late_lease import LateLease
 from actors.instances.plugin_calls import plugin_code
 from actors.instances.source_offsets import KEEPER_TIMEOUT_S, TaskOffsets, tokens
 from actors.instances.state_lines import StateReports
+from actors.instances.task_ledger import TaskLedger
 from actors.instances.task_metrics import record_event
 from actors.messages.herder import TopicsSeen
 from actors.messages.instances import (
@@ -86,6 +87,7 @@ class Task:
         worker: Address,
         offsets: Address,
         claims: Address | None = None,
+        ledger: Address | None = None,
         engine: Engine,
         resolve: Callable[[Config], ResolvedConfig],
         clock: Clock,
@@ -112,7 +114,7 @@ class Task:
         """Number of the run, and token of the pending load or store; replies with other tokens are dropped."""
         self._batch: Mapping[SourcePartition, Offset] = {}
         self._is_held = self._is_ending = self._is_engine_lost = False
-        self._lease = LateLease(spec)
+        self._lease, self._ledger = LateLease(spec), TaskLedger(spec.task, ledger)
         self._reports = StateReports(
             spec.task, incarnation, worker, version=version, record=meter.record_state
         )
@@ -287,6 +289,7 @@ class Task:
         if known_topics is not None and not event.topics <= known_topics:
             self._worker.tell(TopicsSeen(task=self._task, topics=event.topics))
         self._phase, self._batch, self._token = _Phase.STORING, event.offsets, next(tokens)
+        self._ledger.hold(event.entry)
         if self._batch:
             self._meter.record_commit_start()
             self._store()
@@ -307,6 +310,7 @@ class Task:
 
     def _on_stored(self) -> None:
         self._timer.cancel()
+        self._ledger.send(self._number)
         self._meter.record_commit()
         if self._is_held or self._is_ending or self._target is not TargetState.STARTED:
             self._phase = _Phase.REQUESTING

@@ -49,6 +49,7 @@ from web.routes import (
     topics,
 )
 from web.routes import dead_letters as dead_letter_routes
+from web.routes import ledger as ledger_routes
 from web.routes import loggers as plugin_loggers
 from web.routes import proofs as proof_routes
 from web.routes.dead_letters import OpenKafka
@@ -103,6 +104,7 @@ def create_apps(
     admission: Admission | None = None,
     dead_letters: OpenKafka | None = None,
     proofs: ProofRunner | None = None,
+    ledger: Address | None = None,
     journal: Journal | None = None,
 ) -> Apps:
     """Build the applications: route tables, error handlers and middleware.
@@ -113,8 +115,8 @@ def create_apps(
 
     Without `scrape`, `/metrics` is not served. Without `stall_detection`, `expand=supervision` is ignored. Without
     `progress`, `expand=progress` is ignored and `/connectors/{c}/series` is not served. Without `dead_letters`, dead
-    letters are not served. Without `proofs`, `/connectors/{c}/proof` is not served. Without `journal`, no events are
-    recorded.
+    letters are not served. Without `proofs`, `/connectors/{c}/proof` is not served. Without `ledger`, the actor that
+    counts delivered records, `/connectors/{c}/ledger` is not served. Without `journal`, no events are recorded.
     """
     services = Services(
         herder=herder,
@@ -142,6 +144,7 @@ def create_apps(
         *changes.endpoints(relay),
         *dead_letter_routes.endpoints(services, dead_letters),
         *proof_routes.endpoints(proofs),
+        *ledger_routes.endpoints(ledger),
     ]
     main.append(openapi_endpoint(settings, main))
     return _apps(services, main, relay)

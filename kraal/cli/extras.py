@@ -22,6 +22,9 @@ PACKAGES: Final[Mapping[str, str]] = {
     "certifi": "registry",
     "jsonschema": "registry",
     "referencing": "registry",
+    "deltalake": "lake",
+    "pyiceberg": "lake",
+    "sqlalchemy": "lake",
     "pytest": "test",
 }
 """The extra that contains each package, by import name."""
@@ -32,6 +35,7 @@ SMALLER_EXTRAS: Final[Mapping[str, str]] = {"dlq": "kafka"}
 _TITLES: Final[Mapping[str, str]] = {
     "worker": "the worker",
     "registry": "the client of schema registries",
+    "lake": "Iceberg and Delta tables",
     "test": "pytest",
     "kafka": "Kafka's client",
 }

@@ -39,12 +39,14 @@ def create(worker: Path, *, dry_run: bool, style: str) -> None:
     from kraal.java_plugins.services import resolve_worker_config  # noqa: PLC0415
     from kraal.kafka.topics import TopicAdmin, ensure_topics, is_missing  # noqa: PLC0415
     from kraal.plugins.registry import Registry  # noqa: PLC0415
-    from kraal.worker.internal_topics import internal_topics  # noqa: PLC0415
+    from kraal.worker.internal_topics import internal_topics, ledger_topic  # noqa: PLC0415
 
     config = load_distributed(
         worker, resolve=Registry.load().resolve, resolve_variables=resolve_worker_config
     )
     topics = internal_topics(config)
+    if config.ledger_topic is not None:
+        topics.append(ledger_topic(config.ledger_topic))
     admin = TopicAdmin(librdkafka_options(config.own_client), client_id="kraal-topics", timeout_s=_TIMEOUT_S)
     try:
         with Progress("Looking up the internal topics" if dry_run else "Creating the internal topics"):

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from kraal.core.ids import Config, Instance, TaskId, TopicName
 from kraal.core.offsets import Offset, SourcePartition, TopicPartition
+from kraal.ledger.counts import BatchEntry
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.metrics.stalls.down_parts import DownPart
 from kraal.metrics.task import NO_PHASE, Phase
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kraal.plugins.api import SourceBatch
+    from kraal.plugins.model.keyed_source import KeyedSource
 
 
 class StepReporter(Protocol):
@@ -147,6 +149,8 @@ class TaskSpec:
     """Receives the start and end of each step."""
     transactions: Transactions | None = field(default=None, compare=False, repr=False)
     """The producer of an exactly-once source task, which also stores the offsets; the run closes it."""
+    counts_records: bool = False
+    """Whether to count the records of each batch for the ledger."""
     chain: RemoteChain | None = field(default=None, compare=False, repr=False)
     """Transforms and converts records in another process; None if this process does so."""
 
@@ -192,6 +196,8 @@ class BatchDone:
     """The write path of the batch and the reason for it, as a message for users; empty if there was no choice."""
     continuous: bool = False
     """Whether the run writes continuously: `duration_s` is then the time since its last report."""
+    entry: BatchEntry | None = None
+    """The entry for the ledger, to record once the offsets are stored; None if the batch is not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -395,6 +401,12 @@ class ProvingEngine(Protocol):
 
     def open_proof(self, spec: TaskSpec) -> Proof:
         """Prepare a proof. `spec` must have the resolved config of the connector, and needs no task config.
+
+        Raises ConfigInvalid.
+        """
+
+    def open_keyed_proof(self, spec: TaskSpec, source: KeyedSource) -> Proof:
+        """Prepare a proof of a source whose topics contain the last state of each row; `spec` is as for `open_proof`.
 
         Raises ConfigInvalid.
         """

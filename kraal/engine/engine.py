@@ -40,6 +40,7 @@ from kraal.engine.waiters import Waiters
 from kraal.metrics.stalls.down_parts import DownPart
 from kraal.metrics.thread_pools import PoolState
 from kraal.plugins.api import SourceTask
+from kraal.plugins.model.keyed_source import KeyedSource
 
 log = logging.getLogger(__name__)
 
@@ -268,13 +269,23 @@ class SparkEngine:
         from kraal.engine.proof.sink import SinkProof  # noqa: PLC0415 - see _make_executor
         from kraal.engine.proof.source import SourceProof  # noqa: PLC0415 - as above
 
+        group = self._start_proof(spec)
+        kind = self._context.plugins.connector_class(spec.connector_config["connector.class"]).kind
+        return (SinkProof if kind == "sink" else SourceProof)(self._context, spec, group)
+
+    def open_keyed_proof(self, spec: TaskSpec, source: KeyedSource) -> Proof:
+        """Prepare a proof of a source with keys, and start Spark. See `kraal.engine.api.ProvingEngine`."""
+        from kraal.engine.proof.keyed import KeyedProof  # noqa: PLC0415 - as above
+
+        return KeyedProof(self._context, spec, self._start_proof(spec), source)
+
+    def _start_proof(self, spec: TaskSpec) -> JobGroup:
+        """Start Spark; return the group of the jobs of a proof."""
         check_urls(self._context.worker, spec.connector_config)
         self._session.start()
         canceller = self._canceller.share_for(WORKER_OWNER)
         task = TaskId(ConnectorName(f"{spec.task.connector} proof"), 0)  # not the pool of a task that runs
-        group = JobGroup(self._session, task, canceller, sql_settings(spec.connector_config))
-        kind = self._context.plugins.connector_class(spec.connector_config["connector.class"]).kind
-        return (SinkProof if kind == "sink" else SourceProof)(self._context, spec, group)
+        return JobGroup(self._session, task, canceller, sql_settings(spec.connector_config))
 
     def _make_context(
         self, worker: Mapping[str, str], plugins: Plugins, chains: Chains, leave: LeaveGroup, scratch: str

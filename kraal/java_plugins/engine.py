@@ -5,9 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
-from kraal.config.connector.keys import CONNECTOR_VERSION
+from kraal.config.connector.converters import converter_settings
+from kraal.config.connector.keys import CONNECTOR_VERSION, KEY_CONVERTER, VALUE_CONVERTER
 from kraal.config.variables import has_variable
 from kraal.core.errors import KraalError, PluginMissing
 from kraal.core.ids import TaskId
@@ -20,6 +24,7 @@ from kraal.plugins.java_chain import chain_config, needs_java
 from kraal.plugins.model.target import NotComparable
 
 if TYPE_CHECKING:
+    from kraal.config.connector.converters import ConverterSettings
     from kraal.config.worker.config import WorkerConfig
     from kraal.core.ids import Config, Instance
     from kraal.core.offsets import Offset, SourcePartition
@@ -29,14 +34,26 @@ if TYPE_CHECKING:
     from kraal.java_plugins.hosts import PluginHosts
     from kraal.metrics.stalls.down_parts import DownPart
     from kraal.metrics.thread_pools import PoolState
+    from kraal.plugins.model.keyed_source import KeyedSource, OpenKeyedSource
     from kraal.plugins.registry import Registry
 
 
 class JavaPluginEngine:
     """The engine of a worker with Java plugins. Implements `kraal.engine.api.Engine`."""
 
-    def __init__(self, inner: Engine, hosts: PluginHosts, registry: Registry, worker: WorkerConfig) -> None:
-        """Create an engine; `inner` is the engine for plugins in Python."""
+    def __init__(
+        self,
+        inner: Engine,
+        hosts: PluginHosts,
+        registry: Registry,
+        worker: WorkerConfig,
+        keyed_sources: Mapping[str, OpenKeyedSource] = MappingProxyType({}),
+    ) -> None:
+        """Create an engine; `inner` is the engine for plugins in Python.
+
+        `keyed_sources` are the Java source connectors whose delivery can be proved, by class name.
+        """
+        self._keyed_sources = keyed_sources
         self._inner, self._hosts, self._registry, self._worker = inner, hosts, registry, worker.raw
         self._graceful_s = worker.graceful_timeout_s
         self.metrics = JavaMetrics(hosts)
@@ -82,12 +99,39 @@ class JavaPluginEngine:
         return self._hosts.shared.down_reason or self._inner.waiting_reason()
 
     def open_proof(self, spec: TaskSpec) -> Proof:
-        """Prepare the proof of a connector in Python. Raises NotComparable for a connector in Java."""
-        class_name = spec.connector_config["connector.class"]
+        """Prepare the proof of a connector. Raises NotComparable for an unsupported connector or config in Java."""
+        config = spec.connector_config
+        class_name = config["connector.class"]
         name = self._registry.resolve(class_name)
-        if not isinstance(self._inner, ProvingEngine) or (name is not None and self._registry.is_java(name)):
+        if not isinstance(self._inner, ProvingEngine):
+            raise NotComparable("this worker cannot prove deliveries")
+        if name is None or not self._registry.is_java(name):
+            return self._inner.open_proof(spec)
+        open_source = self._keyed_sources.get(name)
+        location = self._registry.location(name, config.get(CONNECTOR_VERSION))
+        if open_source is None or location is None:
             raise NotComparable(f"the Java connector {class_name} does not support proofs of delivery")
-        return self._inner.open_proof(spec)
+        key_converter, value_converter = (
+            self._converter(config, role) for role in (KEY_CONVERTER, VALUE_CONVERTER)
+        )
+        plugin = Path(
+            unquote(urlsplit(location).path)
+        )  # the location is a URL such as file:/plugins/debezium/
+        source = open_source(config, key_converter, value_converter, plugin)
+        return self._inner.open_keyed_proof(spec, source)
+
+    def open_keyed_proof(self, spec: TaskSpec, source: KeyedSource) -> Proof:
+        """See `kraal.engine.api.ProvingEngine`."""
+        if not isinstance(self._inner, ProvingEngine):
+            raise NotComparable("this worker cannot prove deliveries")
+        return self._inner.open_keyed_proof(spec, source)
+
+    def _converter(self, config: Mapping[str, str], role: str) -> ConverterSettings:
+        """Return the settings of a Java connector's converter, with the full class name."""
+        settings = converter_settings(self._worker, config, role)
+        return settings._replace(
+            class_name=self._registry.resolve(settings.class_name) or settings.class_name
+        )
 
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]

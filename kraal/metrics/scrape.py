@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from kraal.metrics.connect_families import Identity, families
+from kraal.metrics.delivery import delivery_families
 from kraal.metrics.java_plugins import JvmMetrics, state_families
 from kraal.metrics.load import LoadMetrics, load_families
 from kraal.metrics.proofs import ProofMetrics, proof_families
@@ -15,7 +16,8 @@ from kraal.metrics.text import Family, render
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Published
-    from kraal.core.ids import Instance
+    from kraal.core.ids import Instance, TaskId
+    from kraal.ledger.totals import TaskTotals
     from kraal.metrics.registry import MetricsRegistry
 
 GATHER_S: Final = 1.0
@@ -37,6 +39,8 @@ class Scrape:
     """Returns the metrics of the plugins' JVMs for these instances; None if the worker has no Java plugins."""
     proofs: Callable[[], Sequence[ProofMetrics]] | None = None
     """Returns the latest proofs of delivery; None if the worker runs no proofs."""
+    delivery: Callable[[], Mapping[TaskId, TaskTotals]] | None = None
+    """Returns what the tasks have delivered; None without a ledger."""
 
     def __call__(self) -> Iterator[str]:
         """Yield the text of one consistent view in pieces, each rendered within milliseconds; pieces may be empty."""
@@ -53,7 +57,8 @@ class Scrape:
         )
         worker_load = () if self.load is None else load_families(self.load())
         proofs = () if self.proofs is None else self._proof_families(self.proofs, current.instance_states)
-        pieces = map(render, chain(metric_families, worker_load, proofs))
+        delivery = () if self.delivery is None else delivery_families(self.delivery())
+        pieces = map(render, chain(metric_families, worker_load, proofs, delivery))
         if java is None:
             return pieces
         return chain(pieces, map(render, state_families(java)), (java.text,))

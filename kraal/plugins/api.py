@@ -382,8 +382,11 @@ class SinkTask(ABC):
     values: SinkValues = "json"
     """The format of `key` and `value` with transforms or `errors.*`, where each record has its own schema: VARIANT
     columns of plain JSON (`json`), strings of JSON that preserve the order of fields (`json-text`), or strings in the
-    format of Java's `toString` (`text`). Otherwise, `key` and `value` are the converters' columns. `start` may set this
-    attribute."""
+    format of Java's `toString` (`text`). Otherwise, `key` and `value` are the converters' columns.
+
+    With `json-envelope`, `key` and `value` are always strings `{"schema":…,"payload":…}` as JsonConverter writes them,
+    for all converters and transforms, or null. The schema of each record is therefore available. Records that already
+    have this form are passed on unchanged and unchecked. `start` may set this attribute."""
     class_name: ClassVar[str | None] = None
     """See `SourceTask.class_name`."""
     all_or_nothing: bool = False
@@ -393,13 +396,32 @@ class SinkTask(ABC):
     """Whether `write` accepts `SinkBatch.table` in place of a frame. Small batches are then written within milliseconds
     and without a Spark job. If `values` is `json`, this applies only without transforms and error handling. `start`
     may set this attribute. A subclass that overrides `write` must redeclare this attribute."""
+    batch_interval_s: float = 0.0
+    """Minimum time between the starts of two batches, in seconds. In between, records stay in Kafka, unless a full
+    batch is available. `start` may set this attribute."""
+    max_batch_records: int | None = None
+    """Maximum number of records in a batch, if lower than `max.records.per.batch`. `start` may set this attribute."""
     takes_pieces: bool = False
     """Whether the records of one Kafka partition may be split into several consecutive Spark partitions, which are
     computed concurrently. `start` may set this attribute."""
+    reads_frame_once: bool = False
+    """Whether each `write` runs exactly one Spark action that computes `SinkBatch.frame`, and this action computes all
+    rows. The ledger then counts the rows that `write` has received. `start` may set this attribute."""
 
     @abstractmethod
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
         """Open the target."""
+
+    def stored_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the next offsets of partitions whose position is stored in the target, with the data.
+
+        Called on a job thread after each rebalance, before `open`. The task continues at these offsets, whatever the
+        consumer group has committed; partitions without an entry continue at the offset of the group. An offset after
+        the end of its partition fails the task. Raises the same errors as `write`.
+        Source: SinkTaskContext.offset.
+        """
+        del partitions
+        return {}
 
     def open(self, partitions: Collection[TopicPartition]) -> None:  # noqa: B027 - optional
         """Prepare for the partitions assigned to the task. `write` receives only records of these partitions.

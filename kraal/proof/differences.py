@@ -71,6 +71,16 @@ class SourceSpan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowKey:
+    """The key of a row of a database table."""
+
+    table: str
+    """The name of the table with its schema, such as `public.orders`."""
+    key: str
+    """The primary key as a JSON object; or the key of a record that is not a change event, as text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
     """The differences between expected and stored rows. Positions are in order, at most `MAX_LISTED` of each kind."""
 
@@ -80,6 +90,8 @@ class Differences:
     """The offsets of these rows in the topics of a sink."""
     missing_source_records: tuple[SourceSpan, ...] = ()
     """The missing records of a source."""
+    missing_keys: tuple[RowKey, ...] = ()
+    """The rows of a source's tables whose present state is not the last state of their key in the topics."""
     repeated_count: int = 0
     """Number of additional copies of stored rows."""
     repeated: tuple[OffsetSpan, ...] = ()
@@ -88,6 +100,8 @@ class Differences:
     """Number of stored rows that equal no expected row."""
     unexpected: tuple[OffsetSpan, ...] = ()
     """The offsets of these rows in the topics of a source. Targets of sinks have no offsets."""
+    unexpected_keys: tuple[RowKey, ...] = ()
+    """The keys whose last state in the topics of a source is not the state of a row in the source's tables."""
 
 
 def join_positions(positions: Iterable[tuple[G, int]]) -> Iterator[Span[G]]:

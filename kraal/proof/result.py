@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from kraal.core.offsets import Offset, SourcePartition, TopicPartition
-from kraal.proof.differences import Differences, OffsetSpan, SourceSpan, Span, format_offsets
+from kraal.proof.differences import Differences, OffsetSpan, RowKey, SourceSpan, Span, format_offsets
 
 SHOWN_SPANS: Final = 5
 """Maximum number of spans in a line for users."""
@@ -59,6 +59,10 @@ class ProofResult:
     """Whether there may be stored rows of records that were not compared. Then only missing rows were searched."""
     source_offsets: Mapping[SourcePartition, Offset] | None = None
     """The offsets up to which the records of a source were compared; None for a sink."""
+    is_by_key: bool = False
+    """Whether the last state of each key was compared, so that repeated records make no difference."""
+    not_compared: tuple[str, ...] = ()
+    """The tables and columns that were not compared, with the reasons."""
 
     @property
     def verdict(self) -> Verdict:
@@ -88,13 +92,19 @@ class ProofResult:
                 "rows": differences.missing_count,
                 "offsets": _list_offsets(differences.missing),
                 "source_records": _list_source_records(differences.missing_source_records),
+                "keys": _list_keys(differences.missing_keys),
             },
             "repeated": None
-            if self.is_partial
+            if self.is_partial or self.is_by_key
             else {"rows": differences.repeated_count, "offsets": _list_offsets(differences.repeated)},
             "unexpected": None
             if self.is_partial
-            else {"rows": differences.unexpected_count, "offsets": _list_offsets(differences.unexpected)},
+            else {
+                "rows": differences.unexpected_count,
+                "offsets": _list_offsets(differences.unexpected),
+                "keys": _list_keys(differences.unexpected_keys),
+            },
+            "not_compared": list(self.not_compared),
             "dead_letters": self.skipped.dead_letters,
             "tolerated": self.skipped.tolerated,
             "dropped": self.skipped.dropped,
@@ -126,6 +136,19 @@ def _list_source_records(spans: Sequence[SourceSpan]) -> list[dict[str, Any]]:
     ]
 
 
+def _list_keys(keys: Sequence[RowKey]) -> list[dict[str, Any]]:
+    return [{"table": key.table, "key": _parse_key(key.key)} for key in keys]
+
+
+def _parse_key(text: str) -> Any:
+    """Return the columns of a key, or the text of a key that has no columns."""
+    try:
+        columns = json.loads(text)
+    except ValueError:
+        return text
+    return columns if isinstance(columns, dict) else text
+
+
 def format_lines(state: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines that show a proof with a result to users; `state` is the REST response."""
     result = state["result"]
@@ -144,12 +167,20 @@ def format_lines(state: Mapping[str, Any]) -> Iterator[str]:
         yield f"rows of the target that equal no record's row: {result['unexpected']['rows']:,}"
     if result["partial"]:
         yield _format_partial(state)
+    if not_compared := format_not_compared(result):
+        yield f"not compared: {not_compared}"
+
+
+def format_not_compared(result: Mapping[str, Any]) -> str:
+    """Return the first tables and columns that were not compared, from the REST response; empty if there are none."""
+    return _shorten(result.get("not_compared", ()))
 
 
 def format_positions(fields: Mapping[str, Any]) -> str:
     """Return the first positions of missing, repeated or unexpected rows, from the REST response."""
     spans = [_format_offsets(span) for span in fields["offsets"]]
-    return _shorten([*spans, *map(_format_source_records, fields.get("source_records", ()))])
+    records = map(_format_source_records, fields.get("source_records", ()))
+    return _shorten([*spans, *records, *map(_format_key, fields.get("keys", ()))])
 
 
 def _format_end(result: Mapping[str, Any]) -> str:
@@ -197,7 +228,11 @@ def _format_source_records(fields: Mapping[str, Any]) -> str:
     return f"{records}{start} of {_to_json(fields['partition'])}{others}"
 
 
-def _to_json(fields: Mapping[str, Any]) -> str:
+def _format_key(fields: Mapping[str, Any]) -> str:
+    return f"{fields['table']} {_to_json(fields['key'])}"
+
+
+def _to_json(fields: Mapping[str, Any] | str) -> str:
     return json.dumps(fields, ensure_ascii=False)
 
 

@@ -41,13 +41,15 @@ from kraal.kafka.write_failures import config_failure
 from kraal.plugin_lock.start import load_worker_plugins
 from kraal.plugins.registry import Registry
 from kraal.stores.group_api import GroupOptions
-from kraal.worker.internal_topics import InternalTopicsCheck, internal_topics, offset_topic
+from kraal.stores.reopened_log import ReopenedLog
+from kraal.worker.internal_topics import InternalTopicsCheck, internal_topics, ledger_topic, offset_topic
 from kraal.worker.process import START_FAILED, Process
 
 if TYPE_CHECKING:
     from kraal.engine.api import Engine
     from kraal.java_plugins.hosts import PluginHosts
     from kraal.plugins.worker_plugins import WorkerPlugins
+    from kraal.stores.api import Log
     from web.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -105,6 +107,7 @@ class DistributedProcess(Process[DistributedConfig]):
             admin=self._admin,
             read_committed=config.exactly_once_sources,
         )
+        self._ledger_log = self._make_ledger_log()
         self._transactions = self._source_transactions() if config.exactly_once_sources else None
         client = kafka_python_options(config.group_client, scratch=self._scratch(), tokens=TokenProvider)
         self._group = KafkaGroup(
@@ -116,6 +119,19 @@ class DistributedProcess(Process[DistributedConfig]):
             ),
             {**client, "client_id": config.member_client_id},
         )
+
+    def _make_ledger_log(self) -> Log | None:
+        """Return the log of the ledger, whose topic is created or checked on first use; None without a ledger."""
+        topic = self.config.ledger_topic
+        if topic is None:
+            return None
+
+        def open_log() -> Log:
+            ensure_topics(self._admin, [ledger_topic(topic)], create=self.config.creates_topics)
+            client_id = f"{self.config.client_id_base}ledger"
+            return KafkaLog(topic.name, self._kafka, client_id=client_id, admin=self._admin)
+
+        return ReopenedLog(topic.name, open_log)
 
     @override
     def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHosts | None]:

@@ -43,6 +43,11 @@ def offset_topic(config: DistributedConfig) -> InternalTopic:
     return _internal_topic(config.offset_topic, "source connector offsets")
 
 
+def ledger_topic(topic: ConfiguredTopic) -> InternalTopic:
+    """Return the ledger's topic with its settings."""
+    return _internal_topic(topic, "delivery totals", single=True)
+
+
 def _internal_topic(topic: ConfiguredTopic, purpose: str, *, single: bool = False) -> InternalTopic:
     return InternalTopic(
         name=topic.name,

@@ -50,4 +50,5 @@ def make_scrape(
         ),
         None if java is None else java.current,
         None if proofs is None else proofs.metrics,
+        None if assembly.ledger is None else assembly.delivery.current,
     )

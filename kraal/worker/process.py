@@ -21,6 +21,7 @@ from actors.assembly import Assembly, assemble
 from actors.herding.state import HerderSettings
 from actors.membership.cluster_id import ClusterIdFinder
 from actors.messages.herder import ShutDown
+from actors.messages.ledger import CloseLedger
 from actors.messages.supervisor import Supervise
 from actors.offsets.store import MIN_WRITE_INTERVAL_S
 from actors.parts import Parts
@@ -33,6 +34,7 @@ from kraal.config.worker.config import WorkerConfig
 from kraal.config.worker.keys import allowed_origins
 from kraal.config.worker.response_headers import sets_date
 from kraal.config.worker.rest_tls import ADMIN_LISTENERS, LISTENERS, listener_context, peer_context
+from kraal.connectors.debezium.proofs import KEYED_SOURCES
 from kraal.core.errors import KraalError
 from kraal.core.log_levels import Loggers
 from kraal.core.logging import context_filter
@@ -85,6 +87,8 @@ SHUTDOWN_GRACE_S = 15.0
 """Time in addition to `task.shutdown.graceful.timeout.ms` to cancel remaining tasks and write statuses."""
 CLOSE_TIMEOUT_S = 25.0
 """Additional time to leave the group and to stop REST, Spark, actors and stores."""
+LEDGER_TIMEOUT_S = 5.0
+"""Maximum time to write the ledger."""
 FORCED_EXIT_DELAY_S = 15.0
 """Additional time after which the process is killed because a library call hangs."""
 
@@ -128,6 +132,7 @@ class Process(ABC, Generic[C]):
         self._control_port: ControlPort | None = None
         self._traces: Traces | None = None
         self._proofs: Proofs | None = None
+        self._ledger_log: Log | None = None
 
     def _parts(self, engine: Engine, plugins: WorkerPlugins) -> Parts:
         """Return the parts from which the actors are assembled; subclasses add the parts of their mode."""
@@ -150,6 +155,7 @@ class Process(ABC, Generic[C]):
             stall_timeout_s=config.stall_timeout_s,
             loggers=self._loggers,
             history_max_bytes=config.history_max_bytes,
+            ledger_log=self._ledger_log,
         )
 
     @abstractmethod
@@ -201,7 +207,7 @@ class Process(ABC, Generic[C]):
         engine = self._engine(registry, at_once=java is None)
         if java is not None:
             self._loggers.listen(java.set_log_level)
-            engine = JavaPluginEngine(engine, java, registry, self.config)
+            engine = JavaPluginEngine(engine, java, registry, self.config, KEYED_SOURCES)
         java_metrics = engine.metrics if isinstance(engine, JavaPluginEngine) else None
         engine.listen(freeze_live_objects)
         settings = self._settings()
@@ -228,12 +234,10 @@ class Process(ABC, Generic[C]):
             admission=admission,
             dead_letters=self._dead_letters(),
             proofs=self._proofs,
+            ledger=assembly.ledger,
             journal=assembly.journal,
         )
-        assembly.journal.listen(apps.streams.notify)
-        assembly.series.listen(lambda names: apps.streams.notify_all("numbers", names))
-        if self._proofs is not None:
-            self._proofs.on_change = lambda name: apps.streams.notify("numbers", name)
+        _notify_streams(apps.streams, assembly, self._proofs)
         self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
         log.info("REST listens at %s", self.config.advertised_url)
         log.info(self.config.dashboard)
@@ -363,6 +367,7 @@ class Process(ABC, Generic[C]):
             ask(assembly.herder, ShutDown(), timeout_s=timeout_s)
         except KraalError as error:
             log.warning("Failed to stop all work within %g s: %s", timeout_s, error)
+        self._write_ledger(assembly)
         self._on_stopped(assembly)
         if self._control_port is not None:
             self._control_port.close()
@@ -377,9 +382,27 @@ class Process(ABC, Generic[C]):
         self._clock.close()
         self._providers.close()
         self._close_stores()
+        if self._ledger_log is not None:
+            self._ledger_log.close()
         if self._traces is not None:
             self._traces.close()
         log.info("Stopped the worker")
+
+    def _write_ledger(self, assembly: Assembly) -> None:
+        """Write the batches of the last second."""
+        if assembly.ledger is not None:
+            try:
+                ask(assembly.ledger, CloseLedger(), timeout_s=LEDGER_TIMEOUT_S)
+            except KraalError as error:
+                log.warning("Failed to write the ledger: %s", error)
+
+
+def _notify_streams(streams: Broadcaster, assembly: Assembly, proofs: Proofs | None) -> None:
+    """Notify the open streams of changes in the journal, in recent metrics and in proofs."""
+    assembly.journal.listen(streams.notify)
+    assembly.series.listen(lambda names: streams.notify_all("numbers", names))
+    if proofs is not None:
+        proofs.on_change = lambda name: streams.notify("numbers", name)
 
 
 def _to_listener(listener: ConfiguredListener, *, admin: bool = False) -> Listener:

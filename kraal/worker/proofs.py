@@ -252,9 +252,16 @@ def make_proofs(
         group_offsets,
         lambda name: ask(assembly.herder, ShowOffsets(name=name), timeout_s=_OFFSETS_TIMEOUT_S),
         wall_ms,
-        partial(needs_java, plugins.registry, plugins.defaults.raw),
+        partial(_needs_java_chain, plugins),
         lambda name: name in assembly.metrics.current().instance_states,
     )
+
+
+def _needs_java_chain(plugins: WorkerPlugins, config: Config) -> bool:
+    """Return whether a connector in Python has transforms or converters in Java. Java connectors run their own."""
+    name = plugins.registry.resolve(config.get("connector.class") or "")
+    is_java = name is not None and plugins.registry.is_java(name)
+    return not is_java and needs_java(plugins.registry, plugins.defaults.raw, config)
 
 
 def _log_result(state: ProofState) -> None:

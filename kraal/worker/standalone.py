@@ -34,6 +34,7 @@ from kraal.plugins.registry import Registry
 from kraal.stores.file_log import FileLog
 from kraal.stores.memory import MemoryLog
 from kraal.stores.offset_file import OffsetFile
+from kraal.stores.reopened_log import ReopenedLog
 from kraal.worker.process import CONNECTOR_FAILED, Process
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ log = logging.getLogger(__name__)
 
 CREATE_TIMEOUT_S = 90.0
 HERDER_RETRY_INTERVAL_S = 0.1
+MAX_LEDGER_BYTES = 1 << 20
+"""Number of bytes after which the file of the ledger is compacted."""
 
 
 class StandaloneProcess(Process[StandaloneConfig]):
@@ -66,6 +69,7 @@ class StandaloneProcess(Process[StandaloneConfig]):
         try:
             self._config_log, self._status_log = self._logs()
             self._offsets = OffsetFile(config.offset_file)
+            self._ledger_log = _ledger_log(config)
         except KraalError:
             self._server.close()
             raise
@@ -140,6 +144,14 @@ class StandaloneProcess(Process[StandaloneConfig]):
     def _close_stores(self) -> None:
         for store in (self._config_log, self._status_log, self._offsets):
             store.close()
+
+
+def _ledger_log(config: StandaloneConfig) -> Log | None:
+    """Return the log of the ledger; None if it is not configured."""
+    file = config.ledger_file
+    if file is None:
+        return None
+    return ReopenedLog("ledger", lambda: FileLog(file, "ledger"), max_bytes=MAX_LEDGER_BYTES)
 
 
 def _apply_when_live(assembly: Assembly, file: ConnectorFile) -> None:

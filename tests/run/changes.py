@@ -76,7 +76,9 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/integration/java_plugins/debezium": (
         "java",
         "actors/instances",
+        "kraal/connectors/debezium",
         "kraal/converters",
+        "kraal/engine/proof",
         "kraal/jars",
         "kraal/java_plugins",
         "kraal/plugins",

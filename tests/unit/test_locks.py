@@ -47,6 +47,12 @@ def test_locked_version_satisfies_the_requirement(requirement: Requirement) -> N
     assert requirement.specifier.contains(version)
 
 
+@pytest.mark.parametrize("requirement", requirements("lake", "otel"), ids=str)
+def test_tested_version_satisfies_the_requirement(requirement: Requirement) -> None:
+    versions, _ = TEST_PACKAGES[canonicalize_name(requirement.name)]
+    assert all(map(requirement.specifier.contains, versions.split()))
+
+
 def test_worker_lock_contains_all_dependencies() -> None:
     browser_only = {"httpx2-jsfetch"}  # not installed, because it is for Python in browsers
     dependencies = {

@@ -35,8 +35,10 @@ MODULES_WITH_OTHER_KEYS = {
     ROOT / "kraal/config/clients/librdkafka.py",
     ROOT / "kraal/engine/client_options.py",
     ROOT / "kraal/converters/schema_registry/client.py",
+    ROOT / "kraal/connectors/debezium/capture.py",
+    ROOT / "kraal/connectors/debezium/postgresql.py",
 }
-"""Modules that also read settings of librdkafka, Spark and the registry client."""
+"""Modules that also read settings of librdkafka, Spark, the registry client and Debezium."""
 DISTRIBUTED_CONFIG = {
     "bootstrap.servers": "127.0.0.1:9092",
     "group.id": "group",

@@ -17,6 +17,9 @@ def _describe(schema: Schema, description: str) -> dict[str, Any]:
 
 _OFFSETS: Final = list_of(object_of({"topic": TEXT, "partition": NUMBER, "first": NUMBER, "last": NUMBER}))
 _FIELDS: Final[Schema] = {"type": "object", "additionalProperties": True}
+_KEYS: Final = list_of(
+    object_of({"table": TEXT, "key": {"type": ["object", "string"], "additionalProperties": True}})
+)
 _RESULT: Final = object_of(
     {
         "partitions": _describe(
@@ -56,6 +59,7 @@ _RESULT: Final = object_of(
                     "The records of a source: the numbers of the first and the last record after a source offset, "
                     "from 1.",
                 ),
+                "keys": _describe(_KEYS, "The primary keys of rows in the tables of a source."),
             }
         ),
         "repeated": object_of({"rows": NUMBER, "offsets": _OFFSETS}, nullable=True),
@@ -63,8 +67,14 @@ _RESULT: Final = object_of(
             {
                 "rows": _describe(NUMBER, "Number of stored rows that equal no record's row."),
                 "offsets": _describe(_OFFSETS, "These records in the topics of a source."),
+                "keys": _describe(
+                    _KEYS, "The keys of rows that the tables of a source do not contain in this state."
+                ),
             },
             nullable=True,
+        ),
+        "not_compared": _describe(
+            list_of(TEXT), "Tables and columns that were not compared, with the reasons."
         ),
         "dead_letters": _describe(_NULLABLE_NUMBER, "Null if not counted."),
         "tolerated": _describe(_NULLABLE_NUMBER, "Records with tolerated errors; null if not counted."),

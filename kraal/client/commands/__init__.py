@@ -12,6 +12,7 @@ _SUMMARIES = {
     "describe": "Show all details of a connector.",
     "diff": "Show what `kraal apply` would change.",
     "explain": "Explain where a connector or task runs, and its state.",
+    "ledger": "Show how many records the tasks of a connector have delivered.",
     "loggers": "Show and set log levels.",
     "ls": "List connectors.",
     "offsets": "Show and change the offsets of connectors.",

@@ -59,7 +59,7 @@ def prove(rest: Rest, name: str, *, since: datetime | None, sample: float | None
     compares the result with the target or the topics. Shows the number of missing, repeated and unexpected records,
     and their positions. The connector may be running. Targets:
     files of FileStreamSink and SparkSink, and tables of SparkSink. Sources: files of FileStreamSource and SparkSource,
-    tables of SparkSource, and MirrorSource.
+    tables of SparkSource, MirrorSource, and tables of Debezium's PostgreSQL source.
     """
     query: list[tuple[str, str]] = []
     if since is not None:

@@ -30,6 +30,7 @@ from kraal.config.worker.distributed_keys import (
     EXACTLY_ONCE,
     KEY_ALGORITHM,
     KEY_SIZE,
+    LEDGER_TOPIC,
     MAX_IDLE,
     MISSING_PLUGINS,
     PROTOCOL,
@@ -80,7 +81,7 @@ class MissingPlugins(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopic:
-    """One of the three topics that store a cluster's state."""
+    """One of the topics that store a cluster's state."""
 
     key: str
     """The config key of the topic's name, such as `config.storage.topic`."""
@@ -104,6 +105,8 @@ class DistributedConfig(WorkerConfig):
     config_topic: InternalTopic
     offset_topic: InternalTopic
     status_topic: InternalTopic
+    ledger_topic: InternalTopic | None
+    """None without a ledger."""
     creates_topics: bool
     """Whether the worker creates missing internal topics (KIP-1209)."""
     session_timeout_s: float
@@ -198,6 +201,7 @@ def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None)
         config_topic=_internal_topic(properties, "config.storage."),
         offset_topic=_internal_topic(properties, "offset.storage."),
         status_topic=_internal_topic(properties, "status.storage."),
+        ledger_topic=_internal_topic(properties, "ledger.storage.") if text(LEDGER_TOPIC) else None,
         creates_topics=properties.values[CREATE_TOPICS] is True,
         session_timeout_s=seconds("session.timeout.ms"),
         heartbeat_interval_s=seconds("heartbeat.interval.ms"),

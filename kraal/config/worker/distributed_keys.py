@@ -35,7 +35,8 @@ CREATE_TOPICS: Final = "internal.topics.automatic.creation.enable"
 STATIC_CONNECTORS: Final = "static.connectors"
 STATIC_TASKS: Final = "static.tasks"
 
-TOPIC_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage.")
+LEDGER_TOPIC: Final = "ledger.storage.topic"
+TOPIC_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage.", "ledger.storage.")
 """Prefixes of the settings of internal topics."""
 
 
@@ -230,6 +231,16 @@ def _topic_keys(prefix: str, content: str, partitions: int | None) -> list[Key]:
     return keys
 
 
+_LEDGER = [
+    worker_key(LEDGER_TOPIC, _STRING, _LOW,
+         "Compacted topic that stores how many records each task has delivered (docs/proof.md). The worker creates "
+         "the topic if it is missing. Default: no ledger.",
+         check=non_empty, source="Kraal"),
+    worker_key("ledger.storage.replication.factor", _SHORT, _LOW,
+         "Replication factor of the topic when it is created; -1: the broker's default.",
+         default=3, check=_check_replication_factor, source="Kraal"),
+]  # fmt: skip
+
 _CLIENT = [
     worker_key("metadata.max.age.ms", _LONG, _LOW, "Milliseconds after which the metadata of brokers is refreshed.",
          default=300_000, check=at_least(0), source=_SOURCE),
@@ -287,6 +298,7 @@ DISTRIBUTED: Final = WORKER.merge(
         *_topic_keys("config.storage.", "connector configs", None),
         *_topic_keys("offset.storage.", "sources' offsets", 25),
         *_topic_keys("status.storage.", "states of connectors and tasks", 5),
+        *_LEDGER,
         *_SIGNING,
         *_CLIENT,
         *_SECURITY,
@@ -298,7 +310,7 @@ TOPIC_FAMILIES: Final = tuple(
         prefix=prefix,
         rest="SETTING",
         doc=f"A setting of the topic that {prefix}topic names, applied when the topic is created. "
-        "cleanup.policy is always compact, and the config topic has one partition.",
+        "cleanup.policy is always compact, and the config and ledger topics have one partition.",
     )
     for prefix in TOPIC_PREFIXES
 )

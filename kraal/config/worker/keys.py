@@ -295,6 +295,9 @@ _STANDALONE = [
          "Directory that stores configs and statuses. Default: the path of the offset file with the "
          "suffix .kraal.",
          check=non_empty, source="Kraal"),
+    worker_key("ledger.storage.file.filename", _STRING, _LOW,
+         "File that stores how many records each task has delivered (docs/proof.md). Default: no ledger.",
+         check=non_empty, source="Kraal"),
     worker_key("kraal.standalone.remember.configs", _BOOLEAN, _LOW,
          "Whether configs, target states and statuses survive restarts. With false they are discarded, "
          "as in Kafka Connect.",

@@ -21,6 +21,7 @@ from kraal.config.worker.distributed_keys import DISTRIBUTED, TOPIC_PREFIXES
 from kraal.config.worker.keys import STANDALONE
 
 OFFSET_FILE: Final = "offset.storage.file.filename"
+LEDGER_FILE: Final = "ledger.storage.file.filename"
 _DISTRIBUTED_ONLY: Final = dict.fromkeys(
     (*(key.name for key in DISTRIBUTED if key.name not in STANDALONE), *TOPIC_PREFIXES),
     "only distributed workers use it",
@@ -36,6 +37,8 @@ class StandaloneConfig(WorkerConfig):
     data_dir: Path
     """The directory of the file-backed log; unused if `remember_configs` is false."""
     remember_configs: bool
+    ledger_file: Path | None
+    """The file of the ledger; None without a ledger."""
 
 
 def load_standalone(
@@ -62,5 +65,6 @@ def parse_standalone(raw: Mapping[str, str], *, resolve: Resolve | None = None) 
         **worker_fields(properties, worker_warnings(raw, STANDALONE, _DISTRIBUTED_ONLY)),
         offset_file=offset_file,
         data_dir=Path(data_dir) if data_dir else offset_file.with_name(f"{offset_file.name}.kraal"),
+        ledger_file=Path(ledger_file) if (ledger_file := properties.text(LEDGER_FILE)) else None,
         remember_configs=properties.values["kraal.standalone.remember.configs"] is True,
     )

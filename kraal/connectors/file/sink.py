@@ -62,6 +62,7 @@ class FileStreamSinkTask(SinkTask):
         # Appends start only after Spark has written all files.
         self.all_or_nothing = self._executors_see_files
         self.takes_pieces = self._executors_see_files
+        self.reads_frame_once = self._executors_see_files
         self._staging = Staging(self._target.staging_parent, f".{self._target.name}.kraal-")
 
     @override

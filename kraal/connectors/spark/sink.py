@@ -69,7 +69,7 @@ class SparkSinkTask(SinkTask):
         self.values = "json-text" if needs_json_text(self._parsed) else "json"
         if self._parsed["spark.format"] in FILE_FORMATS:
             self._open_folder(str(self._parsed["path"]), context)
-            self.all_or_nothing = True
+            self.all_or_nothing = self.reads_frame_once = True
             unjoinable_options = {option.lower() for option in self._options} & _UNJOINABLE_OPTIONS
             self.takes_pieces = self._parsed["spark.format"] in _JOINABLE_FORMATS and not unjoinable_options
         elif is_exactly_once(self._parsed):

@@ -52,7 +52,11 @@ log = logging.getLogger(__name__)
 
 Put = Callable[["DataFrame"], None]
 """Calls the sink with a DataFrame."""
+Observe = Callable[["DataFrame"], "DataFrame"]
+"""Returns a DataFrame whose rows are counted when they are computed."""
 
+ENVELOPE: Final = "json-envelope"
+"""The `SinkTask.values` of sinks that require the schema of each record; it has no column form."""
 _LOGICAL_PREFIX: Final = "org.apache.kafka.connect.data."
 _JSON: Final = frozenset({ColumnFormat.JSON, ColumnFormat.JSON_ENVELOPE})
 _SCHEMA: Final = '{"schema":'
@@ -91,21 +95,26 @@ class SinkColumns:
         reads_any_header = headers.reads_any_header and declares(
             headers, "reads_any_header", "decode_header", "decode"
         )
-        has_column_form = reads_any_header and None not in _formats(steps)
+        has_column_form = reads_any_header and None not in _formats(steps) and value_form != ENVELOPE
         return SinkColumns(steps, value_form) if has_column_form else None
 
     def write(
-        self, read_topics: Callable[[], Mapping[str, DataFrame]], put: Put, *, all_or_nothing: bool
+        self,
+        read_topics: Callable[[], Mapping[str, DataFrame]],
+        put: Put,
+        *,
+        all_or_nothing: bool,
+        observe: Observe | None = None,
     ) -> bool:
         """Write a batch through the sink; return False if it must take the record path.
 
-        If so, the sink has received no rows. `read_topics` returns a DataFrame for each topic of the batch. Raises the
-        sink's errors.
+        If so, the sink has received no rows. `read_topics` returns a DataFrame for each topic of the batch, and
+        `observe` counts the rows of these DataFrames when they are written. Raises the sink's errors.
         """
         if self._remaining_skips:
             self._remaining_skips -= 1
             return False
-        frame = self._transform(read_topics())
+        frame = self._transform(read_topics(), observe)
         is_written = frame is not None and _write_rows(frame, put, all_or_nothing=all_or_nothing)
         if is_written:
             self._next_skips = 1
@@ -114,12 +123,13 @@ class SinkColumns:
             self._next_skips = min(self._next_skips * 2, _MAX_SKIPS)
         return is_written
 
-    def _transform(self, raw: Mapping[str, DataFrame]) -> DataFrame | None:
+    def _transform(self, raw: Mapping[str, DataFrame], observe: Observe | None) -> DataFrame | None:
         """Return the DataFrame of all topics for the sink; None if there is no column form."""
         frames = []
         for topic, rows in raw.items():
             sample = self._find_sample(topic, rows)
-            frame = None if sample is None else self.frame(rows, sample, topic)
+            observed_rows = rows if observe is None else observe(rows)
+            frame = None if sample is None else self.frame(observed_rows, sample, topic)
             if frame is None:
                 log.debug(
                     "Processing the records of %s one by one: their schema or transforms do not support columns",

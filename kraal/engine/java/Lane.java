@@ -67,7 +67,7 @@ public final class Lane implements VoidFunction {
         throw new IllegalStateException("the lane has ended");
     }
 
-    /** Waits up to `waitMs` for results; returns a line for each: the batch's number, and the error if it failed. */
+    /** Waits up to `waitMs` for results; returns a line for each, see `State.results`. */
     public String take(long waitMs) throws InterruptedException {
         LinkedBlockingQueue results = state.results;
         Object first = results.poll(waitMs, TimeUnit.MILLISECONDS);
@@ -132,6 +132,7 @@ public final class Lane implements VoidFunction {
     /** The state that the Spark task and its callers share. */
     static final class State {
         final LinkedBlockingQueue messages = new LinkedBlockingQueue();
+        /** A batch's number, a colon and the number of acknowledged records; or the number, a space and the error. */
         final LinkedBlockingQueue results = new LinkedBlockingQueue();
         /** Number of batches that have no result yet. */
         final AtomicInteger inProgress = new AtomicInteger();
@@ -278,6 +279,7 @@ public final class Lane implements VoidFunction {
         final long number;
         private final State state;
         private int pendingCount = 1;
+        private int acknowledgedCount;
         private Exception failure;
 
         Batch(long number, State state) {
@@ -301,11 +303,14 @@ public final class Lane implements VoidFunction {
             pendingCount--;
             if (pendingCount == 0) {
                 state.inProgress.decrementAndGet();
-                state.results.add(failure == null ? String.valueOf(number) : number + " " + line(failure));
+                state.results.add(failure == null ? number + ":" + acknowledgedCount : number + " " + line(failure));
             }
         }
 
-        public void onCompletion(RecordMetadata metadata, Exception error) {
+        public synchronized void onCompletion(RecordMetadata metadata, Exception error) {
+            if (error == null) {
+                acknowledgedCount++;
+            }
             complete(error);
         }
 

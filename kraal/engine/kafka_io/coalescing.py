@@ -21,6 +21,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from typing_extensions import override
@@ -32,8 +33,10 @@ from kraal.engine.executor import ABANDON_TIMEOUT_S, JobResult, run_job
 from kraal.engine.failure_trace import is_bridge_failure
 from kraal.engine.kafka_io.writer import WritePlan, kafka_frame, options_for
 from kraal.engine.session.jobs import cancel_group, job_group
+from kraal.engine.session.row_counts import RowCounts
 from kraal.engine.session.session import Session, SparkUnavailable
 from kraal.engine.thread_pool import Owner, Pool
+from kraal.ledger.counts import BatchEntry, Counts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,6 +61,10 @@ class PendingBatch:
     plan: WritePlan
     done: Callable[[JobResult], None]
     poll_s: float = 0.0
+    read: int | None = None
+    """Number of records that the plugin returned; None if the caller counts them."""
+    is_counted: bool = False
+    """Whether a job that writes the batch counts its rows."""
     size: int = 0
     """Size of the table in bytes; senders limit the total size."""
     carrier: Carrier | None = None
@@ -88,8 +95,11 @@ class PendingBatch:
         other_names = [name for name in table.column_names if name != "topic"]
         return table.select(["topic", *other_names])
 
-    def result(self) -> BatchDone:
-        """Return the report for a batch that was written to Kafka."""
+    def result(self, acknowledged: int | None) -> BatchDone:
+        """Return the report for a batch that was written to Kafka.
+
+        `acknowledged` is the number of rows that the producer or the Spark job has written; None if it is unknown.
+        """
         topics = {self.topic} if self.topic is not None else set(self.table["topic"].to_pylist())
         return BatchDone(
             offsets=self.offsets,
@@ -97,6 +107,7 @@ class PendingBatch:
             topics=frozenset(TopicName(name) for name in topics) if self.table.num_rows else frozenset(),
             duration_s=time.monotonic() - self.start_s,
             poll_s=self.poll_s,
+            entry=BatchEntry(counts=Counts(read=self.read, written=acknowledged)),
         )
 
 
@@ -250,10 +261,16 @@ class Coalescer:
                 active_batches.append(batch)
         if not active_batches:
             return
-        outcome = run_job(lambda: self._write(active_batches))
+        rows: int | None = None
+
+        def write() -> None:
+            nonlocal rows
+            rows = self._write(active_batches)
+
+        outcome = run_job(write)
         if not isinstance(outcome, BaseException):
             for batch in active_batches:
-                batch.done(run_job(batch.result))
+                batch.done(run_job(partial(batch.result, count_written(batch, active_batches, rows))))
         elif len(active_batches) == 1 or isinstance(outcome, SparkUnavailable) or is_bridge_failure(outcome):
             for batch in active_batches:
                 batch.done(outcome)
@@ -264,7 +281,8 @@ class Coalescer:
             for batch in active_batches:
                 self._run([batch])
 
-    def _write(self, batches: Sequence[PendingBatch]) -> None:
+    def _write(self, batches: Sequence[PendingBatch]) -> int | None:
+        """Write batches as one job; return the number of rows that the job has written, or None if it is unknown."""
         import pyarrow as pa  # noqa: PLC0415 - as above
 
         spark = self._session.spark()
@@ -280,4 +298,20 @@ class Coalescer:
             self.jobs += 1
             frame = spark.tiny.createDataFrame(table).coalesce(1)
             options = options_for(frame, plan)
-            kafka_frame(frame, plan, None).write.format("kafka").options(**options).mode("append").save()
+            frame, rows = kafka_frame(frame, plan, None), RowCounts()
+            if any(batch.is_counted for batch in batches):
+                frame = rows.observe(frame)
+            frame.write.format("kafka").options(**options).mode("append").save()
+            return rows.get()
+
+
+def count_written(batch: PendingBatch, batches: Sequence[PendingBatch], rows: int | None) -> int | None:
+    """Return how many rows of a batch a job of several batches has written, or None if this is unknown.
+
+    `rows` is the number of rows that the job has written. If it differs from the sum of the batches, the difference is
+    attributed to each batch, because it may belong to any of them.
+    """
+    if rows is None:
+        return None
+    expected = sum(int(each.table.num_rows) for each in batches)
+    return int(batch.table.num_rows) + rows - expected

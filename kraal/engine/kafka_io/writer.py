@@ -74,15 +74,17 @@ def write(frame: DataFrame, plan: WritePlan, topic: str | None) -> tuple[int, fr
     ] else frozenset()
 
 
-def write_with_notes(frame: DataFrame, options: Mapping[str, str]) -> list[str]:
-    """Write the output of a source's pass to Kafka, except the rows with notes; return the notes."""
+def write_with_notes(frame: DataFrame, options: Mapping[str, str]) -> tuple[list[str], int]:
+    """Write the output of a source's pass to Kafka, except the rows with notes; return the notes and the row count."""
     from pyspark.sql import Observation, functions  # noqa: PLC0415 - as above
 
     observation = Observation()
-    observed_frame = frame.observe(observation, functions.collect_list("note").alias("notes"))
+    row_count = functions.count("topic").alias("rows")
+    observed_frame = frame.observe(observation, functions.collect_list("note").alias("notes"), row_count)
     rows = observed_frame.where("topic is not null").drop("note")
     rows.write.format("kafka").options(**options).mode("append").save()
-    return list(observation.get["notes"])
+    metrics = observation.get
+    return list(metrics["notes"]), int(metrics["rows"])
 
 
 def kafka_frame(

@@ -28,6 +28,15 @@ class LaneResult:
 
     number: int
     error: str | None
+    acknowledged: int | None = None
+    """Number of acknowledged records; None if the batch failed."""
+
+
+def parse_result(line: str) -> LaneResult:
+    """Parse a result from the JVM: `NUMBER:ACKNOWLEDGED`, or `NUMBER ERROR` for a batch that failed."""
+    name, _, error = line.partition(" ")
+    number, _, acknowledged = name.partition(":")
+    return LaneResult(int(number), error or None, int(acknowledged) if acknowledged else None)
 
 
 class LaneBridge:
@@ -68,8 +77,7 @@ class LaneBridge:
                 message = "its Spark job has ended, but the job's task has not reported its end"
                 raise RuntimeError(message)
             for line in filter(None, text.split("\n")):
-                number, _, error = line.partition(" ")
-                result = LaneResult(int(number), error or None)
+                result = parse_result(line)
                 yield result
                 if result.number == ENDED:
                     return

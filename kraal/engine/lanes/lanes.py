@@ -274,7 +274,7 @@ class Lanes(SmallBatchSender):
         if error is not None and is_bridge_failure(error) and not batch.is_cancelled:
             batch.done(error)
         else:
-            self._complete(batch, result.error)
+            self._complete(batch, result.error, result.acknowledged)
 
     def _end_lane(self, lane: _Lane, error: BaseException | None) -> None:
         """Remove a lane that can no longer send records; jobs write its remaining batches."""

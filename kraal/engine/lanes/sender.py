@@ -12,6 +12,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kraal.engine.executor import run_job
@@ -86,10 +87,13 @@ class SmallBatchSender(ABC):
         self._users.setdefault(list_configs(batch), set()).add(run)
         self._waiting_bytes += batch.size
 
-    def _complete(self, batch: PendingBatch, error: str | None) -> None:
-        """Complete a batch that was acknowledged (`error` is None) or cancelled; repeat any other with a Spark job."""
+    def _complete(self, batch: PendingBatch, error: str | None, acknowledged: int | None = None) -> None:
+        """Complete a batch that was acknowledged (`error` is None) or cancelled; repeat any other with a Spark job.
+
+        `acknowledged` is the number of acknowledged records.
+        """
         if error is None:
-            batch.done(run_job(batch.result))
+            batch.done(run_job(partial(batch.result, acknowledged)))
         elif batch.is_cancelled:
             batch.done(None)
         else:

@@ -42,6 +42,7 @@ class _Delivery:
     remaining_records: int
     error: KafkaError | str | None = None
     """The first error."""
+    acknowledged_records: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, error: KafkaError | None, _message: object) -> None:
@@ -50,6 +51,7 @@ class _Delivery:
     def count(self, records: int, error: KafkaError | str | None) -> None:
         """Count records that were acknowledged, that failed, or that were not sent."""
         with self.lock:
+            self.acknowledged_records += records if error is None else 0
             self.error = self.error or error
             self.remaining_records -= records
             is_over = not self.remaining_records
@@ -126,7 +128,8 @@ class WorkerProducers(SmallBatchSender):
         if is_purged and not batch.is_cancelled and not self._closed:
             self.put(batch, delivery.run)
         else:
-            self._complete(batch, error.str() if isinstance(error, KafkaError) else error)
+            text = error.str() if isinstance(error, KafkaError) else error
+            self._complete(batch, text, delivery.acknowledged_records)
 
     def _drop_producer(self, batch: PendingBatch, producer: _Producer) -> None:
         """Close the producer of a batch after a fatal error. The caller holds the lock."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from kraal.engine.records.fault import Fault, Stage
 from kraal.engine.records.source_pass import HEADERS, Pairs, headers_array
 from kraal.engine.records.steps import PassResult, RecordFailed, Steps, fault_note, slice_batches, with_record
 from kraal.engine.records.values import json_text, read_times
-from kraal.plugins.api import SinkValues
+from kraal.plugins.api import Converter, SinkValues
 from kraal.plugins.model.records import Header, Record
 from kraal.plugins.model.schema import Schema
 from kraal.plugins.values.java_values import java_text
@@ -52,9 +53,12 @@ class SinkPass:
 
     steps: Steps
     value_form: SinkValues
-    """`text` for keys and values as Java prints them, with bytes unchanged; otherwise plain JSON."""
+    """`text` for keys and values as Java prints them, with bytes unchanged; `json-envelope` for JSON with schemas;
+    otherwise plain JSON."""
     writes_dead_letters: bool = False
     """Whether skipped records are written as dead letters."""
+    envelope: Converter | None = None
+    """The converter that writes keys and values with their schemas, for `json-envelope`."""
     wait: Callable[[float], None] = time.sleep
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -137,7 +141,7 @@ class _PassRun:
     def __init__(self, sink_pass: SinkPass) -> None:
         self._steps = sink_pass.steps
         self._writes_dead_letters = sink_pass.writes_dead_letters
-        self._render = _text if sink_pass.value_form == "text" else _json
+        self._render = _choose_render(sink_pass)
         self.result = PassResult(sink_pass.steps.tolerance, sink_pass.wait)
 
     def process(self, part: pa.RecordBatch) -> pa.RecordBatch:
@@ -158,7 +162,9 @@ class _PassRun:
                     break
                 continue
             result.topics.add(raw.topic)
-            if row is not None:
+            if row is None:
+                result.dropped += 1
+            else:
                 result.written += 1
                 rows.add(*row)
         return rows.batch()
@@ -186,6 +192,7 @@ class _PassRun:
             self.result.topics.add(topic)
             out = attempt(Stage.TRANSFORMATION, "", topic, lambda: steps.chain.apply(record))
             if out is None:
+                self.result.dropped += 1
                 return
             transformed = out
             # A transform may have set headers that the converter cannot encode.
@@ -255,6 +262,13 @@ def raw_records(part: pa.RecordBatch | pa.Table) -> Iterator[RawRecord]:
         has_timestamp = timestamp_type is None or timestamp_type >= 0
         time_ms = timestamp_ms if has_timestamp else None
         yield RawRecord(topic, partition, offset, time_ms, timestamp_type, pairs, key, value)
+
+
+def _choose_render(sink_pass: SinkPass) -> Callable[[Schema | None, Any], bytes | None]:
+    """Return the function that converts keys and values to the form that the sink expects."""
+    if sink_pass.envelope is not None:
+        return partial(sink_pass.envelope.encode, "")
+    return _text if sink_pass.value_form == "text" else _json
 
 
 def _text(schema: Schema | None, value: Any) -> bytes | None:

@@ -140,6 +140,7 @@ class _PassRun:
             try:
                 out = apply(record)
                 if out is None:
+                    result.dropped += 1
                     continue
                 topic = out.topic
                 headers = self._headers(out, record) if out.headers else None
@@ -166,6 +167,7 @@ class _PassRun:
         try:
             out = attempt(Stage.TRANSFORMATION, "", record.topic, lambda: steps.chain.apply(record))
             if out is None:
+                self.result.dropped += 1
                 return 0
             transformed = out
             headers = attempt(

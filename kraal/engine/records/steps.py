@@ -64,6 +64,8 @@ class Summary:
     read: int = 0
     written: int = 0
     """Number of records in the output, without dead letters."""
+    dropped: int = 0
+    """Number of records that a transform dropped."""
     topics: frozenset[str] = frozenset()
     counts: ErrorCounts = NO_ERRORS
     faults: tuple[Fault, ...] = ()
@@ -98,6 +100,7 @@ def merge_notes(notes: Iterable[str | None]) -> tuple[Summary, list[Fault]]:
         total = Summary(
             read=total.read + part["read"],
             written=total.written + part["written"],
+            dropped=total.dropped + part["dropped"],
             topics=total.topics | frozenset(part["topics"]),
             counts=total.counts + ErrorCounts(**part["counts"]),
             faults=(*total.faults, *(Fault(**fields) for fields in part["faults"])),
@@ -115,6 +118,7 @@ class PassResult:
     wait: Callable[[float], None] = time.sleep
     read: int = 0
     written: int = 0
+    dropped: int = 0
     topics: set[str] = field(default_factory=set)
     counts: ErrorCounts = NO_ERRORS
     faults: list[Fault] = field(default_factory=list)
@@ -164,6 +168,7 @@ class PassResult:
         return Summary(
             read=self.read,
             written=self.written,
+            dropped=self.dropped,
             topics=frozenset(self.topics),
             counts=self.counts,
             faults=tuple(self.faults),

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 from kraal.core.ids import TopicName
 from kraal.engine.api import BatchDone, TaskSpec
+from kraal.engine.records.counts import count_batch
 from kraal.engine.records.reports import Reports, handle_reports
 from kraal.engine.records.steps import Summary
 from kraal.engine.records.tolerance import Tolerance
 from kraal.engine.session.jobs import JobGroup
+from kraal.engine.session.row_counts import RowCounts
 from kraal.engine.sink.batch_ownership import BatchOwnership
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.ranges import to_offsets
@@ -31,6 +33,7 @@ from kraal.engine.sink.write_paths import (
     WritePath,
     choose,
 )
+from kraal.ledger.counts import BatchEntry, Counts
 from kraal.metrics.errors import ErrorCounts
 from kraal.plugins.api import SinkBatch, SinkTask
 
@@ -64,6 +67,8 @@ class SinkAttempt:
         tolerance = Tolerance() if parts.records is None else parts.records.steps.tolerance
         self._reports = Reports(batch.ranges, tolerance)
         self._choice = choose(parts.facts, batch)
+        self._put_rows: RowCounts | int | None = 0
+        """The rows that the plugin has received; None if they are not counted."""
 
     def write(self) -> BatchDone | None:
         """Write the batch; return its result, or None if the batch is lost and must not be committed.
@@ -104,6 +109,10 @@ class SinkAttempt:
         table: pa.Table | None = None,
     ) -> None:
         """Call the plugin; implements `Put`. Raises the plugin's errors."""
+        self._put_rows = None if table is None else table.num_rows
+        if table is None and self._batch.reads is not None and self._parts.task.reads_frame_once:
+            self._put_rows = RowCounts()
+            frame = self._put_rows.observe(frame)
         self._parts.task.write(
             SinkBatch(
                 frame=frame,
@@ -133,6 +142,11 @@ class SinkAttempt:
         self, summary: Summary | None, reported_errors: ErrorCounts, start_s: float
     ) -> BatchDone:
         batch = self._batch
+        entry = (
+            None
+            if batch.reads is None
+            else BatchEntry(counts=self._count(summary, batch.reads, reported_errors))
+        )
         if summary is None:  # all records were written
             topics = frozenset(partition.topic for partition in batch.ranges)
             summary = Summary(read=batch.records, written=batch.records, topics=topics)
@@ -144,4 +158,19 @@ class SinkAttempt:
             duration_s=time.monotonic() - start_s,
             errors=summary.counts + reported_errors,
             write_path=str(self._choice),
+            entry=entry,
         )
+
+    def _count(self, summary: Summary | None, reads: RowCounts, reported_errors: ErrorCounts) -> Counts:
+        """Return the counts for the ledger. Each side is counted separately: none is derived from the other."""
+        batch, put_rows = self._batch, self._put_rows
+        if batch.table is not None:
+            read: int | None = batch.records
+        else:
+            read = reads.get() if summary is None else summary.read
+        put_count = put_rows.get() if isinstance(put_rows, RowCounts) else put_rows
+        written = None if put_count is None else put_count - reported_errors.errors
+        if summary is None:
+            return count_batch(read=read, written=written, errors=reported_errors)
+        errors = summary.counts + reported_errors
+        return count_batch(read=read, written=written, dropped=summary.dropped, errors=errors)

@@ -114,6 +114,11 @@ class Sizes:
         self.record_bytes = 0.0
         """The mean size of the latest records, in bytes."""
 
+    def set_limit(self, max_records: int | None) -> None:
+        """Apply a limit of the plugin, if it has one."""
+        if max_records is not None:
+            self._max_records = min(self._max_records, max_records)
+
     @property
     def max_records(self) -> int:
         """The maximum number of records of the next batch."""

@@ -1,7 +1,7 @@
 """The write path that passes a tail to the plugin without Spark. This takes milliseconds.
 
 This path requires a plugin that accepts tables, and converters that return the bytes of a key or value unchanged, or as
-UTF-8 text.
+UTF-8 text, or envelopes and a plugin that expects them (`envelopes`).
 Records that are processed one by one are passed to such a plugin in the same form (`transformed`).
 """
 
@@ -20,6 +20,8 @@ from kraal.plugins.model.schema import OPTIONAL_BYTES, OPTIONAL_STRING
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kraal.plugins.api import SinkValues
+
 _SCHEMAS: Final = {ColumnFormat.TEXT: OPTIONAL_STRING, ColumnFormat.BYTES: OPTIONAL_BYTES}
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "headers", "key", "value")
 """The columns of a sink's table, the same as those of a sink's DataFrame."""
@@ -29,8 +31,10 @@ COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "headers", "key",
 class DirectWriter:
     """Passes a tail to the plugin unchanged. Implements `SinkWriter`."""
 
-    key: Schema
-    value: Schema
+    key: Schema | None
+    value: Schema | None
+    values: SinkValues | None = None
+    """`SinkTask.values` if the texts are envelopes; None if the converters return bytes or text."""
 
     @staticmethod
     def of(converters: Converters) -> DirectWriter | None:
@@ -47,9 +51,9 @@ class DirectWriter:
         assert batch.table is not None  # noqa: S101 - chosen for tails only
         table = batch.table.select(list(COLUMNS))
         for name, schema in (("key", self.key), ("value", self.value)):
-            if schema is OPTIONAL_STRING:
+            if schema is OPTIONAL_STRING or self.values is not None:
                 table = as_text(table, name)
-        put(None, self.key, self.value, records=batch.records, table=table)
+        put(None, self.key, self.value, values=self.values, records=batch.records, table=table)
 
 
 def takes_tables(task: SinkTask) -> bool:

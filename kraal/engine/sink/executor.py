@@ -12,35 +12,47 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import client_options
 from kraal.engine.api import TaskSpec
-from kraal.engine.columns.sink import SinkColumns
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.dead_letter_writer import DeadLetters
 from kraal.engine.pace import IdleInterval
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
+from kraal.engine.session.row_counts import RowCounts
 from kraal.engine.sink.attempt import SinkAttempt, SinkParts
 from kraal.engine.sink.backlog_report import BacklogReport
 from kraal.engine.sink.batch_ownership import BatchOwnership, Timing
 from kraal.engine.sink.batch_size import Sizes
-from kraal.engine.sink.direct import DirectWriter, takes_converted_tables, takes_tables
+from kraal.engine.sink.envelopes import (
+    needs_envelopes,
+    with_envelopes,
+)
 from kraal.engine.sink.frame import read_tail
 from kraal.engine.sink.group_member import Member
 from kraal.engine.sink.member_record import Record
-from kraal.engine.sink.plain import PlainWriter
+from kraal.engine.sink.pacing import BatchPacing
 from kraal.engine.sink.range_reader import RangeReader
-from kraal.engine.sink.ranges import Bounds, choose_start, get_ends, next_ranges
-from kraal.engine.sink.record_batches import SinkRecords
+from kraal.engine.sink.ranges import (
+    Bounds,
+    Ranges,
+    check_stored_offsets,
+    choose_start,
+    get_ends,
+    next_ranges,
+    to_source_partition,
+)
 from kraal.engine.sink.topic_pattern import TopicPattern
-from kraal.engine.sink.transformed import BacklogByColumns, BacklogByRecords, TailByRecords
-from kraal.engine.sink.write_paths import ReadBatch, SinkFacts, SinkWriter, WritePath
+from kraal.engine.sink.write_paths import ReadBatch
+from kraal.engine.sink.writers import collect_facts, make_writers
 from kraal.engine.task_plugins import Converters, make_converters
 from kraal.engine.waiters import MAX_WAIT_S
+from kraal.ledger.counts import Range, RangeStart
 from kraal.plugins.api import SinkTask, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -75,9 +87,14 @@ class SinkExecutor:
         """The parts that batches use; None until the plugin has started."""
         self._dead_letters: DeadLetters | None = None
         self._positions: dict[TopicPartition, int] = {}
+        self._start_reasons: dict[TopicPartition, RangeStart] = {}
+        """Why the next range of a partition does not follow the previous one; empty if it does."""
         self._lookup_due_s = math.inf
         """The time of the next lookup of unknown partitions, in monotonic seconds."""
         self._spark_reads = False
+        self._pacing = BatchPacing(0.0)
+        self._stored_offsets: tuple[frozenset[TopicPartition], Mapping[TopicPartition, int]] | None = None
+        """The assigned partitions, and the offsets that the target stores for them; until they are used."""
         self._backlog_report = BacklogReport(spec.backlog)
         self.has_pending_commit = False
         """Whether a reported batch is not committed yet."""
@@ -92,8 +109,8 @@ class SinkExecutor:
 
     @property
     def poll_interval_s(self) -> float:
-        """The interval between polls while there are no records."""
-        return self._idle.seconds
+        """The interval between polls while there are no records, or until the next batch may start."""
+        return self._pacing.stretch(self._idle.seconds)
 
     @property
     def can_wait(self) -> bool:
@@ -101,7 +118,8 @@ class SinkExecutor:
         member = self._member
         parts = self._parts
         is_reading = parts is not None and parts.facts.can_wait and member is not None and member.is_reading
-        return is_reading and not self._spark_reads and self._ownership.is_idle and self._spec.may_read()
+        is_due = is_reading and self._pacing.is_due and not self._spark_reads
+        return is_due and self._ownership.is_idle and self._spec.may_read()
 
     def open(self) -> str | None:
         """Create the converters and the plugin, start the plugin, and join the group."""
@@ -112,6 +130,11 @@ class SinkExecutor:
         self._task = self._class()
         self._idle.set_polling(is_polling=True)
         self._task.start(spec.task_config, self._context.task_context(spec))
+        if needs_envelopes(self._task):
+            path = with_envelopes(path, converters, has_java_chain=spec.chain is not None)
+            self._dead_letters = None if path.why is None else path.dead_letters
+        self._sizes.set_limit(self._task.max_batch_records)
+        self._pacing = BatchPacing(self._task.batch_interval_s)
         self._parts = self._make_parts(self._task, converters, path)
         self._member = _join(self._context, spec, self._settings)
         self._ownership.set_member(self._member)
@@ -129,9 +152,7 @@ class SinkExecutor:
 
     def _poll_member(self, member: Member, *, requested: bool) -> JobLauncher | None:
         if not requested:
-            member.pause()
-            if member.poll(1):  # no batch is requested: drop the record, and read it again later
-                member.changed = True
+            _keep_alive(member)
             return None
         if self._dead_letters is not None and not self._dead_letters.is_ready:
             return self._context.launch(self._dead_letters.prepare)
@@ -139,11 +160,15 @@ class SinkExecutor:
             return self._context.launch(member.find_topics)
         if not member.changed and time.monotonic() >= self._lookup_due_s:
             return self._context.launch(partial(self._look_up_missing, member))
+        if not member.changed and not self._pacing.is_due:
+            _keep_alive(member)
+            is_check_due = self._pacing.may_be_full and not member.changed
+            return self._context.launch(partial(self._write_range, member)) if is_check_due else None
         if not member.changed and not self._spark_reads:
             member.resume()
         records = member.poll(min(MIN_SPARK_READ, self._sizes.max_records))
         if member.changed:
-            return self._context.launch(partial(self._find_positions, member)) if member.assigned else None
+            return self._launch_assignment(member) if member.assigned else None
         if self._spark_reads or len(records) >= MIN_SPARK_READ:
             self._sizes.observe(records)
             member.pause()
@@ -151,6 +176,22 @@ class SinkExecutor:
             return self._context.launch(partial(self._write_range, member))
         self._backlog_report.record_poll(member, self._positions, has_records=bool(records))
         return self._context.launch(partial(self._write_tail, member, records)) if records else None
+
+    def _launch_assignment(self, member: Member) -> JobLauncher:
+        """Return the job that prepares for the assigned partitions: the offsets in the target first, then positions.
+
+        The first job may take long and delay a rebalance; a job that then calls the client would block (`_release`).
+        """
+        assigned, task = member.assigned, self._task
+        is_known = self._stored_offsets is not None and self._stored_offsets[0] == assigned
+        if task is None or is_known or type(task).stored_offsets is SinkTask.stored_offsets:
+            return self._context.launch(partial(self._find_positions, member))
+
+        def read_stored_offsets() -> JobResult:
+            self._stored_offsets = assigned, task.stored_offsets(assigned)
+            return None
+
+        return self._context.launch(read_stored_offsets)
 
     def wait(self) -> None:
         """Wait for a record for up to `MAX_WAIT_S`."""
@@ -199,11 +240,18 @@ class SinkExecutor:
         """Determine the position of each partition after a rebalance, and start reading there."""
         committed = member.committed()
         bounds = member.bounds(sorted(committed))
+        _, stored_offsets = self._stored_offsets or (None, {})
+        self._stored_offsets = None
+        check_stored_offsets(stored_offsets, bounds)
+        committed |= {
+            partition: offset for partition, offset in stored_offsets.items() if partition in committed
+        }
         # Before the first commit, a reset to `latest` would skip the records since the last rebalance.
         previous = self._positions if self._reset.policy in {"latest", "by_duration"} else {}
         positions: dict[TopicPartition, int] = {}
         for partition, offset in committed.items():
             if partition in bounds:
+                self._start_reasons[partition] = RangeStart.RESUMED
                 position = previous.get(partition) if offset is None else offset
                 positions[partition] = self._choose_offset(member, partition, position, bounds[partition])
         if self._ownership.is_lost:
@@ -241,18 +289,23 @@ class SinkExecutor:
     ) -> int:
         start = choose_start(partition, offset, bounds, self._reset, member.find_offset_since)
         if start.gap is not None:
+            self._start_reasons[partition] = RangeStart.SKIPPED
             log.warning("%s: %s", self._spec.task, start.gap)
         return start.offset
 
     def _write_tail(self, member: Member, records: Sequence[Record]) -> JobResult:
         """Write records that the member has fetched."""
         self._sizes.observe(records)
-        return self._write(member, read_tail(records))
+        return self._write(member, read_tail(records), has_more=len(records) >= self._sizes.max_records)
 
     def _write_range(self, member: Member) -> JobResult:
         """Write a range that Spark reads; once the backlog is read, let the member read again."""
         bounds = member.bounds(sorted(self._positions))
+        backlog = sum(bounds[p].high - offset for p, offset in self._positions.items() if p in bounds)
+        if not self._pacing.may_start(is_full=backlog >= self._sizes.max_records):
+            return None  # without a report: a backlog that waits for the interval is not a stall
         self._backlog_report.set_ends(bounds)
+        self._spark_reads = True
         for partition, bound in bounds.items():
             self._positions[partition] = self._choose_offset(
                 member, partition, self._positions[partition], bound
@@ -266,38 +319,39 @@ class SinkExecutor:
             self._spark_reads = False
             member.start(self._positions)
             return None
-        return self._write(member, ReadBatch(ranges, record_count))
+        return self._write(member, ReadBatch(ranges, record_count), has_more=backlog > record_count)
 
-    def _write(self, member: Member, batch: ReadBatch) -> JobResult:
+    def _write(self, member: Member, batch: ReadBatch, *, has_more: bool) -> JobResult:
         """Write a batch through the plugin; if its partitions were lost, request new positions."""
+        if self._spec.counts_records:
+            batch = replace(batch, reads=RowCounts())
         assert self._parts is not None  # noqa: S101 - batches come after open
+        self._pacing.record_start(has_more=has_more)
         done = None if self._ownership.is_lost else SinkAttempt(self._parts, batch).write()
         if done is None:
             member.changed = True
             return None
+        ranges = self._describe_ranges(batch.ranges)
         self._positions |= {partition: end for partition, (_, end) in batch.ranges.items()}
         self.has_pending_commit = True
         self._backlog_report.report(self._positions)
         self._sizes.record_write(batch.records, done.duration_s)
-        return done
+        return done if done.entry is None else replace(done, entry=replace(done.entry, ranges=ranges))
+
+    def _describe_ranges(self, ranges: Ranges) -> dict[SourcePartition, Range]:
+        """Return the ranges of a batch for the ledger: each starts at the position from which its records were read."""
+        reasons = self._start_reasons
+        return {
+            to_source_partition(partition): Range(
+                self._positions.get(partition, start), end, reasons.pop(partition, RangeStart.NEXT)
+            )
+            for partition, (start, end) in ranges.items()
+        }
 
     def _make_parts(self, task: SinkTask, converters: Converters, path: RecordPath) -> SinkParts:
         """Create the parts that the batches of this run use."""
-        spec, reader, records = self._spec, self._reader, None
-        writers: dict[WritePath, SinkWriter] = {}
-        if path.why is None:
-            writers[WritePath.TAIL] = writers[WritePath.BACKLOG] = PlainWriter(
-                task, converters, reader, path.steps
-            )
-            if takes_tables(task) and (direct := DirectWriter.of(converters)) is not None:
-                writers[WritePath.DIRECT] = direct
-        else:
-            records = SinkRecords(spec, path.steps, task.values, path.dead_letters)
-            writers[WritePath.TAIL_BY_RECORDS] = TailByRecords(task, records)
-            writers[WritePath.BACKLOG_BY_RECORDS] = BacklogByRecords(task, records, reader)
-            columns = None if spec.chain is not None else SinkColumns.of(path.steps, task.values)
-            if columns is not None:
-                writers[WritePath.BACKLOG_BY_COLUMNS] = BacklogByColumns(task, columns, reader)
+        spec, reader, plugins = self._spec, self._reader, self._context.plugins
+        writers, records = make_writers(spec, task, converters, path, reader, plugins)
         return SinkParts(
             spec=spec,
             task=task,
@@ -310,17 +364,11 @@ class SinkExecutor:
         )
 
 
-def collect_facts(
-    task: SinkTask, path: RecordPath, writers: Mapping[WritePath, SinkWriter], *, can_wait: bool
-) -> SinkFacts:
-    """Return the properties of a run's batches; `can_wait` is whether to wait for records if a tail requires no job."""
-    is_direct = WritePath.DIRECT in writers
-    return SinkFacts(
-        by_records=path.why,
-        has_column_form=WritePath.BACKLOG_BY_COLUMNS in writers,
-        is_direct=is_direct,
-        can_wait=can_wait and (is_direct or (path.why is not None and takes_converted_tables(task))),
-    )
+def _keep_alive(member: Member) -> None:
+    """Poll the member without reading records, because no batch may start."""
+    member.pause()
+    if member.poll(1):  # drop the record, and read it again later
+        member.changed = True
 
 
 def _join(context: ExecutorContext, spec: TaskSpec, settings: Mapping[str, str | int | bool]) -> Member:

@@ -52,6 +52,9 @@ class PlainWriter:
     def _write(self, batch: ReadBatch, spark: GetSpark, put: Put, rewrite: Rewrite | None) -> None:
         if batch.table is None:
             raw = self.reader.read(spark().session, batch.ranges)
+            if batch.reads is not None and self.task.reads_frame_once:
+                batch.reads.clear()
+                raw = batch.reads.observe(raw)
             raw = raw if rewrite is None else rewrite.frame(raw)
             put = as_whole_frame(put, self.task, batch.ranges)
         else:

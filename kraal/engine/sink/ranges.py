@@ -74,6 +74,23 @@ def choose_start(
     )
 
 
+def check_stored_offsets(
+    stored: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, Bounds]
+) -> None:
+    """Raise OffsetOutOfRange if a sink's target contains records after the end of a partition.
+
+    This happens if the topic was deleted and created again. A reset of the position would skip or repeat records.
+    """
+    for partition, offset in stored.items():
+        if partition in bounds and offset > bounds[partition].high:
+            name = f"{partition.topic}-{partition.partition}"
+            raise OffsetOutOfRange(
+                f"{name}: the target of the connector continues at offset {offset}, but the partition ends at "
+                f"{bounds[partition].high}. The topic was probably deleted and created again. To read it from its "
+                "start, stop the connector and delete its offsets (DELETE /connectors/NAME/offsets)"
+            )
+
+
 def next_ranges(
     positions: Mapping[TopicPartition, int],
     bounds: Mapping[TopicPartition, Bounds],
@@ -105,10 +122,12 @@ def next_ranges(
 
 def to_offsets(ranges: Ranges) -> dict[SourcePartition, Offset]:
     """Return the ends of the ranges in the form of Connect's sink offsets."""
-    return {
-        SourcePartition.of({"kafka_topic": p.topic, "kafka_partition": p.partition}): {"kafka_offset": end}
-        for p, (_, end) in ranges.items()
-    }
+    return {to_source_partition(p): {"kafka_offset": end} for p, (_, end) in ranges.items()}
+
+
+def to_source_partition(partition: TopicPartition) -> SourcePartition:
+    """Return a partition in the form of Connect's sink offsets."""
+    return SourcePartition.of({"kafka_topic": partition.topic, "kafka_partition": partition.partition})
 
 
 def get_ends(offsets: Mapping[SourcePartition, Offset]) -> dict[TopicPartition, int]:

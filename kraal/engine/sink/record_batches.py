@@ -21,7 +21,7 @@ from kraal.engine.records.steps import Steps, Summary, merge_notes
 from kraal.engine.sink.ranges import Ranges
 from kraal.engine.source.record_batches import Pass, RunCancelled
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
-from kraal.plugins.api import SinkValues
+from kraal.plugins.api import Converter, SinkValues
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +36,8 @@ class SinkRecords:
     steps: Steps
     value_form: SinkValues
     dead_letters: DeadLetters | None
+    envelope: Converter | None = None
+    """See `SinkPass.envelope`."""
     cancelled: threading.Event = field(default_factory=threading.Event)
     _settled_ranges: Ranges | None = None
     """The ranges of the latest batch whose dead letters are written, in case that batch is retried."""
@@ -60,7 +62,10 @@ class SinkRecords:
     def make_pass(self, *, in_process: bool = False) -> Pass:
         """Return the pass for a batch; with `in_process`, it runs in this process and can be cancelled."""
         local = SinkPass(
-            steps=self.steps, value_form=self.value_form, writes_dead_letters=self.dead_letters is not None
+            steps=self.steps,
+            value_form=self.value_form,
+            writes_dead_letters=self.dead_letters is not None,
+            envelope=self.envelope,
         )
         if self.spec.chain is not None:
             return self.spec.chain.sink_pass(local, self.cancelled if in_process else None)

@@ -54,7 +54,10 @@ class BacklogByColumns:
         """Write the transformed DataFrame through the plugin. Raises RecordPathRequired if records differ in form."""
         raw = partial(self.reader.read_by_topic, spark().session, batch.ranges)
         put = as_whole_frame(partial(put, values=self.task.values), self.task, batch.ranges)
-        if not self.columns.write(raw, put, all_or_nothing=self.task.all_or_nothing):
+        all_or_nothing = self.task.all_or_nothing
+        is_read_once = not all_or_nothing or self.task.reads_frame_once
+        observe = batch.reads.observe if batch.reads is not None and is_read_once else None
+        if not self.columns.write(raw, put, all_or_nothing=all_or_nothing, observe=observe):
             raise RecordPathRequired
 
 

@@ -17,11 +17,12 @@ such names.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from kraal.engine.records.steps import Summary
+from kraal.engine.session.row_counts import RowCounts
 from kraal.engine.sink.ranges import Ranges
 from kraal.engine.write_path_choice import Choice
 
@@ -79,6 +80,8 @@ class ReadBatch:
     """The records of a tail; None if Spark must read the ranges."""
     is_tail: bool = False
     """Whether the consumer has fetched the records; Spark reads them again if `table` is None."""
+    reads: RowCounts | None = field(default=None, compare=False)
+    """Counts the rows that Spark reads, on write paths whose writer does not count them; None to count nothing."""
 
 
 class SinkWriter(Protocol):

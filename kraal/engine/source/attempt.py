@@ -89,4 +89,13 @@ class SourceAttempt:
             self._is_in_doubt = True
             start_job(self._write, self._handle_outcome)
         else:
-            self._done(outcome)
+            self._done(self._add_ranges(outcome))
+
+    def _add_ranges(self, outcome: JobResult) -> JobResult:
+        """Add the positions of the batch to its entry for the ledger; a transaction contains its own."""
+        if self.facts.transactional or not isinstance(outcome, BatchDone) or outcome.entry is None:
+            return outcome
+        if not self.parts.spec.counts_records:
+            return replace(outcome, entry=None)
+        ranges = self.parts.ranges.advance(outcome.offsets)
+        return replace(outcome, entry=replace(outcome.entry, ranges=ranges))

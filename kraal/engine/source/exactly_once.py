@@ -34,9 +34,15 @@ from kraal.engine.kafka_io.writer import kafka_frame
 from kraal.engine.lanes.rows import as_bytes, is_plain, python_columns
 from kraal.engine.records.steps import merge_notes
 from kraal.engine.source.executor import SourceExecutor
-from kraal.engine.source.parts import MAY_CHANGE_RECORDS, SourceParts, discover_batch, make_frame
+from kraal.engine.source.parts import (
+    MAY_CHANGE_RECORDS,
+    SourceParts,
+    discover_batch,
+    make_frame,
+)
 from kraal.engine.source.tracked_records import OFFSET, TrackedRecords
 from kraal.engine.source.write_paths import PolledBatch, SourceFacts, WritePath
+from kraal.ledger.counts import NO_COUNTS, BatchEntry, Counts
 from kraal.plugins.api import RetriableError, SourceBatch
 
 if TYPE_CHECKING:
@@ -127,6 +133,10 @@ class TransactionWriter:
         self._interval_s = interval_s
         self._reads_continuously = reads_continuously
         self._pending_offsets: dict[SourcePartition, Offset] = {}
+        self._pending_counts = NO_COUNTS
+        """The counts of the batches of the open transaction, without `written`."""
+        self._entry: BatchEntry | None = None
+        """The entry of the latest transaction, for the ledger."""
         self._tracked_records = TrackedRecords()
         self._due_s = 0.0
 
@@ -149,6 +159,7 @@ class TransactionWriter:
             topics=frozenset(),
             duration_s=time.monotonic() - start_s,
             transaction=count,
+            entry=self._take_entry(),
         )
 
     def _write(self, polled: PolledBatch) -> JobResult:
@@ -159,23 +170,22 @@ class TransactionWriter:
         table = batch.table
         if parts.records is None and table is not None and self._is_plain(batch, table):
             rows = to_rows(as_bytes(table))
-            done = self._make_report(batch, rows, batch.topic, start_s, poll_s)
+            done = self._make_report(batch, rows, batch.topic, start_s, poll_s, read=table.num_rows)
             return self._write_batch(rows, batch.topic, done, start_s)
         records = parts.worker_record_path(batch)
         if records is not None:
             processed_table, summary = records.process_table(batch)
-            done = records.make_report(batch, summary, start_s=start_s, poll_s=poll_s)
+            done = records.make_report(batch, summary, start_s=start_s, poll_s=poll_s, read=polled.row_count)
             return self._write_batch(to_rows(processed_table), None, done, start_s)
         with parts.group.job(f"{parts.spec.task} batch {polled.number}") as spark:
             discovered_batch = discover_batch(batch, spark.session)
             if discovered_batch is None:
                 return None
-            rows, topic = self._read(discovered_batch, spark)
+            rows, topic, read = self._read(discovered_batch, spark)
         try:
             self._tracked_records.tracking = discovered_batch.tracking
-            return self._write_batch(
-                rows, topic, self._make_report(discovered_batch, rows, topic, start_s, poll_s), start_s
-            )
+            done = self._make_report(discovered_batch, rows, topic, start_s, poll_s, read=read)
+            return self._write_batch(rows, topic, done, start_s)
         finally:
             rows.close()
 
@@ -183,8 +193,12 @@ class TransactionWriter:
         """Return whether the plugin's table already contains the bytes to write, so that Spark is not required."""
         return "value" in table.column_names and is_plain(table, self._parts.plan(batch))
 
-    def _read(self, batch: SourceBatch, spark: Spark) -> tuple[Rows, str | None]:
-        """Read, transform and convert a batch with Spark; return its rows, and the topic of rows without a topic."""
+    def _read(self, batch: SourceBatch, spark: Spark) -> tuple[Rows, str | None, int | None]:
+        """Read, transform and convert a batch with Spark.
+
+        Return its rows, the topic of rows without a topic, and the number of records that were read, unless the notes
+        of the rows contain it.
+        """
         from kraal.engine.source.spill import collect_rows  # noqa: PLC0415 - as above
 
         is_small = batch.table is not None
@@ -193,26 +207,34 @@ class TransactionWriter:
         records = self._parts.records
         is_tracked = records is None and batch.read is not None and batch.tracking is not None
         frame = make_frame(batch, spark.tiny if is_small else spark.session, is_tracked=is_tracked)
+        counted_frame, get_count = self._parts.count_rows(frame, batch)
         if records is None:
             offset_column = (OFFSET,) if is_tracked else ()
             converted_frame = kafka_frame(
-                frame, self._parts.plan(batch), batch.topic, for_spark=False, extra=offset_column
+                counted_frame, self._parts.plan(batch), batch.topic, for_spark=False, extra=offset_column
             )
-            return collect_rows(converted_frame, scratch), batch.topic
+            return collect_rows(converted_frame, scratch), batch.topic, get_count()
         if batch.tracking is not None:
             report_unknown(batch.tracking, MAY_CHANGE_RECORDS)
-        column_result = records.column_frame(frame, batch)
+        column_result = records.column_frame(counted_frame, batch)
         if column_result is not None:
             try:
-                return collect_rows(column_result[0], scratch), column_result[1]
+                return collect_rows(column_result[0], scratch), column_result[1], get_count()
             except Exception as exc:
                 if not needs_record_path(exc):
                     raise
                 log.info("%s: Repeating a batch record by record: %s", self._parts.spec.task, exc)
-        return collect_rows(records.pass_frame(frame, batch), scratch), None
+        return collect_rows(records.pass_frame(frame, batch), scratch), None, None
 
     def _make_report(
-        self, batch: SourceBatch, rows: Rows, topic: str | None, start_s: float, poll_s: float
+        self,
+        batch: SourceBatch,
+        rows: Rows,
+        topic: str | None,
+        start_s: float,
+        poll_s: float,
+        *,
+        read: int | None,
     ) -> BatchDone:
         """Create missing topics, and return the report for a batch that is about to be written."""
         if rows.notes and self._parts.records is not None:
@@ -227,6 +249,7 @@ class TransactionWriter:
             topics=frozenset(map(TopicName, topics)),
             duration_s=0.0,
             poll_s=poll_s,
+            entry=BatchEntry(counts=Counts(read=read)),
         )
 
     def _write_batch(self, rows: Rows, topic: str | None, done: BatchDone, start_s: float) -> JobResult:
@@ -243,26 +266,34 @@ class TransactionWriter:
                     topic, python_columns(part), self._tracked_records.make_callbacks(part, topic)
                 )
             self._pending_offsets.update(done.offsets)
+            self._pending_counts += NO_COUNTS if done.entry is None else done.entry.counts
             if transactions.is_open and time.monotonic() < self._due_s:
                 return None
             return self._commit()
 
         count = self._call(write, can_retry=not is_continued)
         duration_s = time.monotonic() - start_s
-        return replace(done, offsets={}, transaction=count, duration_s=duration_s)
+        return replace(done, offsets={}, transaction=count, duration_s=duration_s, entry=self._take_entry())
 
     def _commit(self) -> int:
         count = self._transactions.commit(self._pending_offsets)
-        self._pending_offsets = {}
+        counts = replace(self._pending_counts, written=count - self._pending_counts.dead_letters)
+        self._entry = BatchEntry(counts=counts, ranges=self._parts.ranges.advance(self._pending_offsets))
+        self._pending_offsets, self._pending_counts = {}, NO_COUNTS
         self._tracked_records.report_committed()
         return count
+
+    def _take_entry(self) -> BatchEntry | None:
+        """Return the entry of the transaction that was just committed; None if it is still open."""
+        entry, self._entry = self._entry, None
+        return entry
 
     def _call(self, function: Callable[[], int | None], *, can_retry: bool) -> int | None:
         """Call a function; if the batch can be retried, convert StoreUnavailable to RetriableError."""
         try:
             return function()
         except StoreUnavailable as exc:
-            self._pending_offsets = {}
+            self._pending_offsets, self._pending_counts = {}, NO_COUNTS
             self._tracked_records.discard()
             if can_retry:
                 raise RetriableError(str(exc)) from exc

@@ -33,6 +33,7 @@ from kraal.engine.source.table_types import with_kafka_types
 from kraal.engine.source.topics import SourceTopics, read_source_topics
 from kraal.engine.source.write_paths import PolledBatch, SourceFacts, SourceWriter, WritePath
 from kraal.engine.task_plugins import Converters, make_converters
+from kraal.ledger.source_ranges import SourceRanges
 from kraal.plugins.api import SourceTask
 
 log = logging.getLogger(__name__)
@@ -119,6 +120,7 @@ class SourceExecutor:
                 topics=topics,
                 cancelled=self._cancelled,
                 limits=MessageLimits(make_lookup(self._admin_options(), self._cancelled)),
+                ranges=SourceRanges(self._offsets),
             ),
             path.why,
         )

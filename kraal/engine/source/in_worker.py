@@ -32,11 +32,23 @@ class InWorker:
         start_s = time.monotonic()
         rows, summary = records.process_table(batch)
 
-        def finish() -> JobResult:
-            return records.make_report(batch, summary, start_s=start_s, poll_s=polled.poll_s)
+        def finish(acknowledged: int | None) -> JobResult:
+            return records.make_report(
+                batch,
+                summary,
+                start_s=start_s,
+                poll_s=polled.poll_s,
+                read=polled.row_count,
+                acknowledged=acknowledged,
+            )
+
+        def handle_outcome(outcome: JobResult) -> None:
+            if isinstance(outcome, BatchDone) and outcome.entry is not None:
+                outcome = run_job(partial(finish, outcome.entry.counts.written))
+            done(outcome)
 
         if not rows.num_rows:
-            done(run_job(finish))
+            done(run_job(partial(finish, 0)))
             return
         parts.limits.ensure(rows["topic"].unique().to_pylist(), should_exist=parts.topics is not None)
         plan = records.plan(parts.options(client_options.SHARED_CLIENT))
@@ -47,6 +59,7 @@ class InWorker:
             offsets=batch.offsets,
             plan=plan,
             size=rows.nbytes,
-            done=lambda outcome: done(run_job(finish) if isinstance(outcome, BatchDone) else outcome),
+            is_counted=parts.spec.counts_records,
+            done=handle_outcome,
         )
         parts.send(pending, parts.choose_jobless_path(rows.num_rows, rows.nbytes))

@@ -15,9 +15,15 @@ from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.offset_pairs import PairTracker, report_unknown, report_written, untrackable_reason
 from kraal.engine.kafka_io.writer import write
 from kraal.engine.records.steps import Summary
-from kraal.engine.source.parts import MAY_CHANGE_RECORDS, SourceParts, discover_batch, make_frame
+from kraal.engine.source.parts import (
+    MAY_CHANGE_RECORDS,
+    SourceParts,
+    discover_batch,
+    make_frame,
+)
 from kraal.engine.source.topics import collect_topics
 from kraal.engine.source.write_paths import PolledBatch
+from kraal.ledger.counts import BatchEntry, Counts
 from kraal.plugins.api import SourceBatch
 
 if TYPE_CHECKING:
@@ -45,17 +51,19 @@ class OwnJob:
             result = self._write(frame, batch, tracker)
             if tracker is not None and batch.tracking is not None:
                 report_written(batch.tracking, tracker)
-        if isinstance(result, Summary):
+        if result.summary is not None:
             assert parts.records is not None  # noqa: S101 - only the record path returns a summary
-            parts.limits.ensure(result.topics)
-            return parts.records.make_report(batch, result, start_s=start_s, poll_s=polled.poll_s)
-        records, topics = result
+            parts.limits.ensure(result.summary.topics)
+            return parts.records.make_report(
+                batch, result.summary, start_s=start_s, poll_s=polled.poll_s, acknowledged=result.rows
+            )
         return BatchDone(
             offsets=batch.offsets,
-            records=records,
-            topics=topics,
+            records=result.rows,
+            topics=result.topics,
             duration_s=time.monotonic() - start_s,
             poll_s=polled.poll_s,
+            entry=BatchEntry(counts=Counts(read=result.read, written=result.rows)),
         )
 
     def _make_tracker(self, batch: SourceBatch, spark: SparkSession, *, is_first: bool) -> PairTracker | None:
@@ -78,11 +86,10 @@ class OwnJob:
             tracker.discard()
         return tracker
 
-    def _write(
-        self, frame: DataFrame, batch: SourceBatch, tracker: PairTracker | None
-    ) -> tuple[int, frozenset[TopicName]] | Summary:
-        """Write the DataFrame; return the number of records and their topics, or the summary of the record path."""
+    def _write(self, frame: DataFrame, batch: SourceBatch, tracker: PairTracker | None) -> _Result:
+        """Write the DataFrame by columns if possible, otherwise record by record."""
         parts, client_id = self.parts, client_options.producer_client_id(self.parts.spec.task)
+        counted_frame, get_count = parts.count_rows(frame, batch)
         if parts.records is None:
             if parts.topics is not None or batch.topic is not None:
                 topics = collect_topics(frame, batch.topic)
@@ -90,8 +97,25 @@ class OwnJob:
                     parts.topics.ensure(topics)
                 parts.limits.ensure(topics, should_exist=parts.topics is not None)
             plan = replace(parts.plan(batch), options=parts.options(client_id), tracker=tracker)
-            return write(frame, plan, batch.topic)
+            rows, written_topics = write(counted_frame, plan, batch.topic)
+            return _Result(rows, written_topics, read=get_count())
         parts.limits.ensure([batch.topic])
         options = parts.options(client_id)
-        result = parts.records.write_columns(frame, batch, options)
-        return parts.records.write(frame, batch, options) if result is None else result
+        result = parts.records.write_columns(counted_frame, batch, options)
+        if result is not None:
+            return _Result(*result, read=get_count())
+        summary, rows = parts.records.write(frame, batch, options)
+        return _Result(rows, summary=summary)
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """The result of a job."""
+
+    rows: int
+    """Number of rows that Spark has written."""
+    topics: frozenset[TopicName] = frozenset()
+    read: int | None = None
+    """Number of rows that were read; None if they were not counted, or the summary contains the number."""
+    summary: Summary | None = None
+    """The outcomes of the records on the record path; None on the column path."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -17,11 +17,13 @@ from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.lanes.rows import is_small
 from kraal.engine.records.topics import TopicLookupCancelled
 from kraal.engine.session.jobs import JobGroup
+from kraal.engine.session.row_counts import RowCounts
 from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.table_types import with_kafka_types
 from kraal.engine.source.topics import SourceTopics
 from kraal.engine.source.write_paths import WritePath
 from kraal.engine.task_plugins import Converters
+from kraal.ledger.source_ranges import SourceRanges
 from kraal.plugins.api import SourceBatch
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ class SourceParts:
     """The result of `client_options.lane_configs`, once computed."""
     options_by_client: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """The producer options by client id, without the topics' limits."""
+    ranges: SourceRanges = field(default_factory=lambda: SourceRanges({}))
+    """The positions of the run's batches, for the ledger."""
     pending_batch: PendingBatch | None = None
     """The batch that shares a job or a producer with batches of other tasks."""
     _worker_configs: Mapping[str, str] | None = None
@@ -66,7 +70,7 @@ class SourceParts:
         An empty batch for the lane or a producer completes at once, because both report results only for records.
         """
         if not batch.table.num_rows and write_path in {WritePath.LANE, WritePath.WORKER_PRODUCER}:
-            batch.done(batch.result())
+            batch.done(batch.result(0))
             return
         self.pending_batch = batch
         if write_path is WritePath.LANE:
@@ -144,6 +148,16 @@ class SourceParts:
             worker, connector = self.context.worker, self.spec.connector_config
             self.options_by_client[client_id] = client_options.producer_options(worker, connector, client_id)
         return self.limits.cap_batch_size(self.options_by_client[client_id], f"kafka.{BATCH_SIZE}")
+
+    def count_rows(self, frame: DataFrame, batch: SourceBatch) -> tuple[DataFrame, Callable[[], int | None]]:
+        """Return the DataFrame to write, and a function that returns the number of its rows after the write."""
+        table = batch.table
+        if table is not None:
+            return frame, lambda: int(table.num_rows)
+        if not self.spec.counts_records:
+            return frame, lambda: None
+        counts = RowCounts()
+        return counts.observe(frame), counts.get
 
     def has_seen_topics(self, names: Sequence[str | None]) -> bool:
         """Return whether the run has seen all these topics and their limits, so that `ensure_topics` is a no-op."""

@@ -46,6 +46,8 @@ class QueuedTable:
             plan=with_options(plan, parts.options(client_options.SHARED_CLIENT)),
             done=done,
             poll_s=polled.poll_s,
+            read=polled.row_count,
+            is_counted=parts.spec.counts_records,
             size=polled.size,
         )
         parts.send(pending, self.write_path)

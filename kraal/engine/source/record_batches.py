@@ -20,6 +20,7 @@ from kraal.core.ids import TopicName
 from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.columns.source import SourceColumns, needs_record_path, with_options
 from kraal.engine.kafka_io.writer import WritePlan, kafka_frame, write, write_with_notes
+from kraal.engine.records.counts import count_batch, count_dead_letters
 from kraal.engine.records.outcomes import handle_outcomes
 from kraal.engine.records.source_pass import COLUMNS, DDL, OUT, DeadTopic, SourcePass
 from kraal.engine.records.steps import Steps, Summary, merge_notes
@@ -27,6 +28,7 @@ from kraal.engine.records.topics import raise_topic_error
 from kraal.engine.session.arrow import map_in_arrow
 from kraal.engine.source.topics import SourceTopics
 from kraal.engine.source.write_paths import MAX_WORKER_ROWS
+from kraal.ledger.counts import BatchEntry
 from kraal.plugins.api import SourceBatch
 
 if TYPE_CHECKING:
@@ -115,23 +117,49 @@ class SourceRecords:
         summary, _ = merge_notes(output["note"].to_pylist())
         return output.filter(is_row).drop_columns(["note"]), summary
 
-    def write(self, frame: DataFrame, batch: SourceBatch, options: Mapping[str, str]) -> Summary:
-        """Process a DataFrame with Spark, and write it to Kafka; return the summary."""
-        notes = write_with_notes(self.pass_frame(frame, batch), options)
-        return merge_notes(notes)[0]
+    def write(self, frame: DataFrame, batch: SourceBatch, options: Mapping[str, str]) -> tuple[Summary, int]:
+        """Process a DataFrame with Spark, and write it to Kafka.
+
+        Return the summary, and the number of rows that Spark has written, with dead letters.
+        """
+        notes, row_count = write_with_notes(self.pass_frame(frame, batch), options)
+        return merge_notes(notes)[0], row_count
 
     def plan(self, options: Mapping[str, str]) -> WritePlan:
         """Return the plan to write the rows of a pass."""
         return WritePlan(converters=None, options=options, key_schema=None, value_schema=None)
 
     def make_report(
-        self, batch: SourceBatch, summary: Summary, *, start_s: float, poll_s: float
+        self,
+        batch: SourceBatch,
+        summary: Summary,
+        *,
+        start_s: float,
+        poll_s: float,
+        read: int | None = None,
+        acknowledged: int | None = None,
     ) -> BatchDone:
-        """Return the report for written rows. Raises ToleranceExceeded, RetriableError and TopicFailed."""
+        """Return the report for written rows. Raises ToleranceExceeded, RetriableError and TopicFailed.
+
+        Args:
+            batch: the batch.
+            summary: the outcomes of its records.
+            start_s: when the write has started, in monotonic seconds.
+            poll_s: the duration of the poll.
+            read: the number of records that the plugin has returned; None if only the pass has counted them.
+            acknowledged: the number of rows that Kafka has acknowledged, with dead letters; None if it is unknown.
+        """
         handle_outcomes(self.spec.task, summary, self.steps.tolerance)
         raise_topic_error(summary.topic_error)
         if self.topics is not None:
             self.topics.add(summary.topics)
+        written = None if acknowledged is None else acknowledged - count_dead_letters(summary.counts)
+        counts = count_batch(
+            read=summary.read if read is None else read,
+            written=written,
+            dropped=summary.dropped,
+            errors=summary.counts,
+        )
         return BatchDone(
             offsets=batch.offsets,
             records=summary.written,
@@ -140,6 +168,7 @@ class SourceRecords:
             duration_s=time.monotonic() - start_s,
             poll_s=poll_s,
             errors=summary.counts,
+            entry=BatchEntry(counts=counts),
         )
 
     def _column_plan(self, batch: SourceBatch, names: Iterable[str]) -> tuple[WritePlan, str | None] | None:

@@ -33,6 +33,8 @@ from kraal.engine.source.topics import SourceTopics, read_source_topics
 from kraal.engine.streaming.real_time_query import QueryProgress, StreamQuery
 from kraal.engine.task_plugins import Converters, make_converters
 from kraal.engine.thread_pool import Share
+from kraal.ledger.counts import BatchEntry, Counts
+from kraal.ledger.source_ranges import SourceRanges
 from kraal.plugins.api import RetriableError, SourceTask
 
 log = logging.getLogger(__name__)
@@ -74,6 +76,7 @@ class StreamExecutor:
         self._class = task_class
         self._version = version
         self._offsets = dict(offsets)
+        self._ranges = SourceRanges(offsets)
         self._context = context
         self._group = group
         self._slots = slots
@@ -245,6 +248,9 @@ class StreamExecutor:
     def _make_report(self, progress: QueryProgress) -> BatchDone:
         now_s = time.monotonic()
         start_s, self._last_report_s = self._last_report_s, now_s
+        entry = BatchEntry(
+            counts=Counts(read=None, written=progress.records), ranges=self._ranges.advance(progress.offsets)
+        )
         self._offsets |= progress.offsets
         return BatchDone(
             offsets=progress.offsets,
@@ -253,6 +259,7 @@ class StreamExecutor:
             duration_s=now_s - start_s,
             write_path="by a streaming query: the connector is in real-time mode",
             continuous=True,
+            entry=entry if self._spec.counts_records else None,
         )
 
     def _free_slots(self) -> None:

@@ -40,6 +40,7 @@ class JavaSinkPass:
                 )
                 result.counts += parse_error_counts(response)
                 result.read += response["read"]
+                result.dropped += response["dropped"]
                 result.topics.update(response["topics"])
                 rows = read_sink_rows(response["rows"], buffers)
                 result.written += rows.num_rows

@@ -76,6 +76,7 @@ class JavaSourcePass:
         """Count the outcomes of the records; return the dead letters."""
         result.counts += parse_error_counts(response)
         result.read += response["read"]
+        result.dropped += response["dropped"]
         dead_topic, faults = self.local.dead_topic, [_parse_fault(fields) for fields in response["faults"]]
         for fault in faults:
             result.record_failure(fault, dead_letter=dead_topic is not None)

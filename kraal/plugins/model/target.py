@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-SinkValues = Literal["json", "json-text", "text"]
+SinkValues = Literal["json", "json-text", "text", "json-envelope"]
 """The format in which a sink receives keys and values; see `SinkTask.values`."""
 EXPECTED_POSITION: Final = ("__kraal_topic", "__kraal_partition", "__kraal_offset")
 """The columns of an expected row with the position of its record; they are not compared."""

@@ -28,6 +28,7 @@ from kraal.engine.api import (
     TaskSpec,
     Waiting,
 )
+from kraal.ledger.counts import BatchEntry, Counts, Range, RangeStart
 from kraal.testing._simulation.topics import Topics
 
 if TYPE_CHECKING:
@@ -240,6 +241,7 @@ class FakeRun:
         self._engine = engine
         self._position = position
         self._report = report
+        self._start_reason = RangeStart.RESUMED
         self._is_opened = False
         self._is_ended = False
         self._is_batch_requested = False
@@ -295,8 +297,16 @@ class FakeRun:
             duration_s=0.0,
             transaction=size,
             write_path="in the simulation: without Spark",
+            entry=self._make_entry(records),
         )
         self._report(event)
+
+    def _make_entry(self, records: range) -> BatchEntry:
+        reason, self._start_reason = self._start_reason, RangeStart.NEXT
+        counts = Counts(read=len(records), written=len(records))
+        return BatchEntry(
+            counts=counts, ranges={make_partition(self.task): Range(records.start, records.stop, reason)}
+        )
 
     def fail(self, trace: str, *, engine_lost: bool = False) -> None:
         """Fail this run."""

@@ -19,15 +19,17 @@ from kraal.config.java_regex import compile_pattern
 from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition, TopicPartition
 from kraal.engine.api import BatchDone, TaskSpec
+from kraal.engine.columns.sink import ENVELOPE
 from kraal.engine.kafka_io.dead_letter_writer import read_dead_letter_topic
 from kraal.engine.records.outcomes import handle_outcomes
 from kraal.engine.records.reports import Reports, handle_reports
 from kraal.engine.records.sink_pass import SinkPass
 from kraal.engine.records.steps import Steps, merge_notes
 from kraal.engine.records.tolerance import read_tolerance
+from kraal.engine.sink.envelopes import make_envelope_converter, needs_envelopes
 from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.task_plugins import make_converters, make_steps
-from kraal.plugins.api import SinkBatch, SinkTask, SourceTask, TaskContext
+from kraal.plugins.api import Converter, SinkBatch, SinkTask, SourceTask, TaskContext
 from kraal.plugins.transform_chain import make_chain
 from kraal.testing._simulation.topics import TopicRecord
 
@@ -157,12 +159,15 @@ class SinkWork:
     _steps: Steps | None = None
     _positions: dict[TopicPartition, int] = field(default_factory=dict)
     _assigned: frozenset[TopicPartition] = frozenset()
+    _envelope: Converter | None = None
 
     def open(self) -> str:
         """Start the plugin at the committed offsets."""
         self._steps = _create_steps(self.spec, self.environment)
         task = self.task_class()
         task.start(self.spec.task_config, _make_context(self.spec))
+        if needs_envelopes(task):
+            self._envelope = make_envelope_converter(self.environment.registry)
         self._task = task
         return self.version
 
@@ -183,8 +188,8 @@ class SinkWork:
             topic_partition: (records[0].offset, records[-1].offset + 1)
             for topic_partition, records in batch.items()
         }
-        value_form = self.task_class.values
-        batches = SinkPass(steps=self._steps, value_form=value_form)(
+        value_form = self._task.values
+        batches = SinkPass(steps=self._steps, value_form=value_form, envelope=self._envelope)(
             _to_record_batches([r for rs in batch.values() for r in rs])
         )
         rows = [row for part in batches for row in part.to_pylist()]
@@ -240,6 +245,7 @@ class SinkWork:
             task.close(self._assigned)
         self._assigned = partitions
         if partitions:
+            self._positions |= task.stored_offsets(partitions)
             task.open(partitions)
 
     def _assigned_partitions(self) -> Iterator[TopicPartition]:
@@ -338,7 +344,7 @@ def _to_record_batches(records: Sequence[TopicRecord]) -> Iterator[pa.RecordBatc
 
 def _to_row(row: dict[str, Any], value_form: str) -> dict[str, Any]:
     """Return a row with keys and values in the plugin's format: strings, or decoded JSON."""
-    decode: Callable[[bytes], Any] = bytes.decode if value_form == "text" else json.loads
+    decode: Callable[[bytes], Any] = bytes.decode if value_form in ("text", ENVELOPE) else json.loads
     return {
         name: decode(value) if name in ("key", "value") and value is not None else value
         for name, value in row.items()

@@ -75,6 +75,7 @@ class EmbeddedWorker:
         status_log: Log | None = None,
         offsets: OffsetStore | None = None,
         group_offsets: GroupOffsets | None = None,
+        ledger_log: Log | None = None,
     ) -> None:
         """Start the actors and run them until they are idle.
 
@@ -88,6 +89,7 @@ class EmbeddedWorker:
             status_log: like `config_log`.
             offsets: like `config_log`.
             group_offsets: offsets of sinks; by default those committed in the fake engine.
+            ledger_log: the log of the ledger; by default, there is no ledger.
         """
         self.engine: Engine = engine or FakeEngine()
         self._is_real = not isinstance(self.engine, FakeEngine)  # real threads may still send messages
@@ -101,13 +103,11 @@ class EmbeddedWorker:
         self.loggers = create_separate_loggers(self.scheduler.clock.wall_ms)
         """Loggers private to this worker, as in a separate process."""
         config = parse_standalone({**DEFAULTS, **(properties or {})})
-        config_providers = providers or open_providers(config.raw, ProviderClasses.load())
-        plugins = WorkerPlugins(registry or fake_registry(), config, config_providers)
         parts = Parts(
             system=self.scheduler,
             clock=self.scheduler.clock,
             engine=self.engine,
-            plugins=plugins,
+            plugins=make_plugins(registry, config, providers),
             config_log=self.config_log,
             status_log=self.status_log,
             offsets=self.offsets,
@@ -119,6 +119,7 @@ class EmbeddedWorker:
             windows=Windows(config.metrics_window_s, config.metrics_samples),
             loggers=self.loggers,
             history_max_bytes=config.history_max_bytes,
+            ledger_log=ledger_log,
         )
         self.assembly: Assembly = assemble(parts, lambda name, _: self.given_up.append(name))
         self.scheduler.run()
@@ -189,6 +190,14 @@ class EmbeddedWorker:
 def _herder_settings(config: StandaloneConfig, seed: int) -> HerderSettings:
     settings = HerderSettings.of(config, WORKER_ID, standalone=True)
     return replace(settings, chance=random.Random(seed).random)  # noqa: S311 - pauses, not secrets
+
+
+def make_plugins(
+    registry: Registry | None, config: StandaloneConfig, providers: Providers | None
+) -> WorkerPlugins:
+    """Return the plugins of a worker, by default the fake connectors and the providers declared in the config."""
+    config_providers = providers or open_providers(config.raw, ProviderClasses.load())
+    return WorkerPlugins(registry or fake_registry(), config, config_providers)
 
 
 def create_separate_loggers(now_ms: Callable[[], int]) -> Loggers:

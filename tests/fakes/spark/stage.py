@@ -77,6 +77,7 @@ class TaskHarness:
             lease=lease,
             assigned=assigned,
             backlog=lambda records, **_: backlog(records),
+            counts_records=True,
         )
         observer.run = self.engine.open(spec, offsets or {}, observer.events.put)
         return observer

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from kraal.metrics import connect_attributes, java_plugins, supervision
+from kraal.metrics.delivery import delivery_families
 from kraal.metrics.load import LoadMetrics, load_families
 from kraal.metrics.proofs import proof_families
 
@@ -41,7 +42,9 @@ def list_metrics() -> set[str]:
         if name not in connect_attributes.TEXTS.get(group, ())
     }
     families = {*supervision.HELP, *java_plugins.HELP}
-    families |= {family.name for family in (*load_families(load), *proof_families([]))}
+    families |= {
+        family.name for family in (*load_families(load), *proof_families([]), *delivery_families({}))
+    }
     return text_metrics | number_metrics | families | {connect_attributes.TASK_STATUS} | DEBEZIUM_METRICS
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import SimpleNamespace
+from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from kraal.config.connector.converters import ConverterSettings
 from kraal.core.ids import Config, ConnectorName, Instance, TaskId
 from kraal.engine.api import Failed, Run, RunEvent, Stopped, TaskSpec
 from kraal.java_plugins.engine import JavaPluginEngine
 from kraal.java_plugins.hosts import PluginHosts
+from kraal.plugins.api import NotComparable
 from kraal.plugins.registry import Registry
 from kraal.testing._simulation.plugins import FAKE_SOURCE, FakeSourceConnector
 from tests.unit.java_plugins.fake_host import FakeHost, FakeHosts
@@ -46,9 +49,25 @@ class InnerEngine:
         return object()
 
 
-def make_engine(inner: InnerEngine, hosts: FakeHosts, registry: Registry) -> JavaPluginEngine:
+class ProvingEngine(InnerEngine):
+    """An engine whose proofs are texts."""
+
+    def open_proof(self, spec: TaskSpec) -> str:
+        """Return a proof of a connector in Python."""
+        return f"proof of {spec.connector_config['connector.class']}"
+
+    def open_keyed_proof(self, spec: TaskSpec, source: object) -> str:
+        """Return a proof of a source with keys."""
+        return f"proof of {spec.connector_config['connector.class']} with {source}"
+
+
+def make_engine(
+    inner: InnerEngine, hosts: FakeHosts, registry: Registry, keyed_sources: Any = MappingProxyType({})
+) -> JavaPluginEngine:
     worker = SimpleNamespace(raw={}, graceful_timeout_s=5.0)
-    return JavaPluginEngine(cast("Any", inner), cast("PluginHosts", hosts), registry, cast("Any", worker))
+    return JavaPluginEngine(
+        cast("Any", inner), cast("PluginHosts", hosts), registry, cast("Any", worker), keyed_sources
+    )
 
 
 @dataclass
@@ -194,3 +213,33 @@ def test_task_of_an_unknown_class_fails_without_starting_spark(hosts: FakeHosts,
 def test_connector_class_with_a_variable_waits_for_spark(hosts: FakeHosts, registry: Registry) -> None:
     inner = InnerEngine()
     assert not make_engine(inner, hosts, registry).is_ready_for([{"connector.class": "${file:x:class}"}])
+
+
+def make_proof_spec(class_name: str, **settings: str) -> TaskSpec:
+    return TaskSpec(task=TASK, task_config={}, connector_config={"connector.class": class_name, **settings})
+
+
+def test_java_source_with_keys_is_proved_with_its_converters_and_plugin(
+    hosts: FakeHosts, registry: Registry
+) -> None:
+    sources = {"com.example.OldSource": lambda *parts: parts[1:]}
+    engine = make_engine(ProvingEngine(), hosts, registry, sources)
+    config = {"key.converter": "Both", "key.converter.size": "7", "connector.plugin.version": "1.0"}
+    key = ConverterSettings("com.example.Both", {"size": "7"})
+    value = ConverterSettings("org.apache.kafka.connect.converters.ByteArrayConverter", {})
+    proof: object = engine.open_proof(make_proof_spec("OldSource", **config))
+    assert proof == f"proof of OldSource with {(key, value, Path('/one'))}"
+
+
+def test_other_java_connectors_are_not_proved(hosts: FakeHosts, registry: Registry) -> None:
+    old_source = registry.connector_class("OldSource")
+    mixed_registry = registry.with_connectors(
+        {FAKE_SOURCE: FakeSourceConnector, "com.example.OldSource": old_source}
+    )
+    engine = make_engine(ProvingEngine(), hosts, mixed_registry)
+    proof: object = engine.open_proof(make_proof_spec(FAKE_SOURCE))
+    assert proof == f"proof of {FAKE_SOURCE}"
+    with pytest.raises(NotComparable, match="the Java connector OldSource does not support proofs"):
+        engine.open_proof(make_proof_spec("OldSource"))
+    with pytest.raises(NotComparable, match="this worker cannot prove deliveries"):
+        make_engine(InnerEngine(), hosts, mixed_registry).open_proof(make_proof_spec(FAKE_SOURCE))

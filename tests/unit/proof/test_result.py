@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kraal.core.offsets import SourcePartition, TopicPartition
-from kraal.proof.differences import Differences, SourceSpan, Span
+from kraal.proof.differences import Differences, RowKey, SourceSpan, Span
 from kraal.proof.result import ProofResult, SkippedRecords, Verdict, format_lines
 
 ORDERS = TopicPartition("orders", 0)
@@ -102,3 +102,30 @@ def test_result_of_a_source_names_its_offsets_and_records() -> None:
     assert lines(partial)[-1] == (
         "the source may have changed or deleted records; repeated and unexpected records were not searched"
     )
+
+
+def test_result_by_key_names_tables_and_keys() -> None:
+    keys = tuple(RowKey(table="public.orders", key=f'{{"id":{number},"line":1}}') for number in range(2))
+    differences = Differences(
+        missing_count=2,
+        missing_keys=keys,
+        unexpected_count=2,
+        unexpected_keys=(keys[0], RowKey(table="public.orders", key="no key")),
+    )
+    offsets = {SourcePartition.of({"server": "shop"}): {"lsn": 4096}}
+    not_compared = tuple(f"public.orders.c{number} (interval)" for number in range(6))
+    result = replace(
+        make_result(differences), source_offsets=offsets, is_by_key=True, not_compared=not_compared
+    )
+    assert result.to_json_object()["unexpected"]["keys"] == [
+        {"table": "public.orders", "key": {"id": 0, "line": 1}},
+        {"table": "public.orders", "key": "no key"},
+    ]
+    first = 'public.orders {"id": 0, "line": 1}'
+    assert lines(result) == [
+        'different up to offset {"lsn": 4096} of {"server": "shop"} (2026-11-27 10:04 UTC): 2 missing, 2 unexpected',
+        f'missing: {first}, public.orders {{"id": 1, "line": 1}}',
+        f'unexpected: {first}, public.orders "no key"',
+        f"not compared: {', '.join(not_compared[:5])}, …",
+    ]
+    assert replace(result, differences=Differences()).verdict is Verdict.PROVED

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from actors.messages import herder as messages
+from actors.messages.ledger import LedgerView, ShowLedger
 from actors.messages.offsets import AlterOffsets, LaggedOffsets, ResetOffsets, ShowLags, ShowOffsets
 from actors.runtime.mailbox import Address, Question, Reply
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
@@ -222,6 +223,26 @@ class FakeJava:
         return [future] if self.tasks else []
 
 
+class FakeLedger:
+    """A ledger keeper that replies with a fixed view."""
+
+    def __init__(self) -> None:
+        self.view = LedgerView(tasks={}, partitions={})
+        self.asked_connectors: list[ConnectorName] = []
+        self.address = Address("ledger")
+        self.address.bind(self._deliver)
+
+    def _deliver(self, message: object) -> bool:
+        assert isinstance(message, Question)
+        message.reply_with(self)
+        return True
+
+    def receive(self, message: ShowLedger) -> LedgerView:
+        """Return the view."""
+        self.asked_connectors.append(message.connector)
+        return self.view
+
+
 class Api:
     """The application with its herder and a client."""
 
@@ -250,6 +271,7 @@ class Api:
         self.kafka = MemoryKafka()
         self.proof = FakeProof()
         self.proofs = make_proofs(self.proof)
+        self.ledger = FakeLedger()
         self.apps = create_apps(
             self.address,
             self.published,
@@ -265,6 +287,7 @@ class Api:
             admission=admission,
             dead_letters=self.kafka,
             proofs=self.proofs,
+            ledger=self.ledger.address,
             journal=self.journal,
         )
         self.app: Starlette = self.apps.main

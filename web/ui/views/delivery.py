@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kraal.core.ids import Json
-from kraal.proof.result import RUNNING, format_positions, format_scope
+from kraal.proof.result import RUNNING, format_not_compared, format_positions, format_scope
 from web.ui.views.copy_as import Request
 from web.ui.views.json_values import mapping
 
@@ -46,6 +46,8 @@ class ProofView:
     """Which records were compared, such as `up to orders-0@512`; empty without a result."""
     is_partial: bool
     """Whether only missing rows were searched."""
+    not_compared: str
+    """The first tables and columns that were not compared, with the reasons; empty if there are none."""
     counts: tuple[RowCount, ...]
 
     @property
@@ -66,14 +68,16 @@ def parse_delivery(response: Json) -> ProofView:
     reason = str(fields.get("reason") or "")
     try:
         scope, counts = (format_scope(fields), _parse_counts(result)) if result else ("", [])
+        not_compared = format_not_compared(result)
     except (KeyError, TypeError, AttributeError):
-        scope, counts, reason = "", [], _UNKNOWN_FORMAT
+        scope, counts, not_compared, reason = "", [], "", _UNKNOWN_FORMAT
     return ProofView(
         state=str(fields.get("state", "")),
         started_ms=_parse_ms(fields.get("started_ms")),
         reason=reason,
         scope=scope,
         is_partial=result.get("partial") is True,
+        not_compared=not_compared,
         counts=tuple(counts),
     )
 

@@ -98,6 +98,15 @@ def test_enabled_exactly_once_makes_sources_transactional() -> None:
     assert config.transactional_id == "connect-cluster-cluster"
 
 
+def test_worker_has_a_ledger_if_its_topic_is_set() -> None:
+    assert parse_distributed(MINIMAL_CONFIG).ledger_topic is None
+    settings = {"ledger.storage.topic": "totals", "ledger.storage.min.insync.replicas": "2"}
+    topic = parse_distributed({**MINIMAL_CONFIG, **settings}).ledger_topic
+    assert topic is not None
+    assert (topic.name, topic.partitions, topic.replication_factor) == ("totals", 1, 3)
+    assert topic.settings == {"min.insync.replicas": "2"}
+
+
 def test_settings_of_internal_topics_are_passed_through() -> None:
     config = parse_distributed(
         {
@@ -313,6 +322,7 @@ def test_repr_omits_secrets() -> None:
 def test_standalone_and_distributed_share_worker_keys() -> None:
     shared_keys = {key.name for key in STANDALONE} - {
         "offset.storage.file.filename",
+        "ledger.storage.file.filename",
         "kraal.standalone.remember.configs",
     }
     assert shared_keys <= {key.name for key in DISTRIBUTED}

@@ -40,6 +40,7 @@ def test_defaults_match_connect() -> None:
     assert config.admin_listeners is None
     assert config.data_dir == Path("/var/lib/connect.offsets.kraal")
     assert config.remember_configs
+    assert config.ledger_file is None
     assert config.graceful_timeout_s == 5
     assert config.override_policy is OverridePolicy.ALL
     assert config.topic_tracking

@@ -13,7 +13,7 @@ import pytest
 from typing_extensions import override
 
 from kraal.core.ids import ConnectorName, TaskId
-from kraal.engine.kafka_io.coalescing import Coalescer, PendingBatch
+from kraal.engine.kafka_io.coalescing import Coalescer, PendingBatch, count_written
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.thread_pool import WORKER_OWNER, Owner, Pool
 from tests.fakes.spark.late_give_up import LateCancelledBatch
@@ -191,3 +191,21 @@ def test_abandoned_jobs_do_not_delay_other_jobs(harness: Harness, caplog: pytest
     for release in releases:
         release.set()
     assert {harness.next_completed(), harness.next_completed()} == {"first", "second"}
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(5, 2), (4, 1), (6, 3), (None, None)])
+def test_difference_of_a_shared_job_is_attributed_to_each_batch(
+    rows: int | None, expected: int | None
+) -> None:
+    batches = [
+        PendingBatch(
+            task=TaskId(ConnectorName("c"), 0),
+            table=pa.table({"value": [b"a"] * count}),
+            topic="t",
+            offsets={},
+            plan=PLAN,
+            done=lambda _: None,
+        )
+        for count in (2, 3)
+    ]
+    assert count_written(batches[0], batches, rows) == expected

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kraal.engine.lanes.bridge import ENDED, LaneBridge, LaneResult
+from kraal.engine.lanes.bridge import ENDED, READY, LaneBridge, LaneResult
 
 
 def make_bridge(*texts: str) -> LaneBridge:
@@ -20,8 +20,13 @@ def make_bridge(*texts: str) -> LaneBridge:
 
 
 def test_results_end_with_the_spark_task() -> None:
-    results = list(make_bridge("1\n2 refused", "-1 ended").results())
-    assert results == [LaneResult(1, None), LaneResult(2, "refused"), LaneResult(ENDED, "ended")]
+    results = list(make_bridge("0\n1:30\n2 refused: 5:6", "-1 ended").results())
+    assert results == [
+        LaneResult(READY, None),
+        LaneResult(1, None, 30),
+        LaneResult(2, "refused: 5:6"),
+        LaneResult(ENDED, "ended"),
+    ]
 
 
 def test_results_raise_an_error_if_the_job_ended_without_a_final_report() -> None:

@@ -21,6 +21,7 @@ from kraal.engine.lanes import lanes as module
 from kraal.engine.lanes import sender
 from kraal.engine.lanes.bridge import ENDED, READY, LaneResult
 from kraal.engine.lanes.lanes import Lanes
+from kraal.ledger.counts import BatchEntry, Counts
 from tests.fakes.spark.late_give_up import LateCancelledBatch
 
 WAIT_S = 30.0
@@ -147,11 +148,12 @@ def test_batch_completes_with_the_result_of_the_lane(harness: Harness) -> None:
     producer, configs, [number] = bridge.pushed.get(timeout=WAIT_S)
     assert configs == {"acks": "all"}
     assert harness.done.empty()
-    bridge.outcomes.put(LaneResult(number, None))
+    bridge.outcomes.put(LaneResult(number, None, 1))
     name, result = harness.result()
     assert name == "a"
     assert isinstance(result, BatchDone)
     assert (result.records, set(result.topics)) == (1, {"a"})
+    assert result.entry == BatchEntry(counts=Counts(read=None, written=1))
     assert producer
 
 

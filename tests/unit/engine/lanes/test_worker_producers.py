@@ -19,6 +19,7 @@ from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.lanes import sender
 from kraal.engine.lanes import worker_producers as module
 from kraal.engine.lanes.worker_producers import WorkerProducers
+from kraal.ledger.counts import BatchEntry, Counts
 
 WAIT_S = 30.0
 PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
@@ -142,6 +143,7 @@ def test_batch_completes_when_all_its_records_are_acknowledged(harness: Harness)
     assert isinstance(result, BatchDone)
     assert result.records == 2
     assert set(result.topics) == {"t"}
+    assert result.entry == BatchEntry(counts=Counts(read=None, written=2))
 
 
 def test_runs_with_equal_settings_share_a_producer_until_the_last_one_ends(harness: Harness) -> None:

@@ -75,6 +75,7 @@ def test_original_topic_of_each_decoded_record_is_counted() -> None:
     output, _, summary = sink(rows, TOLERANT_PASS)
     assert [row["topic"] for row in output if row["note"] is None] == ["u"]
     assert summary.topics == {"t", "v"}
+    assert (summary.read, summary.written, summary.dropped, summary.counts.skipped) == (3, 1, 1, 1)
 
 
 def test_fault_names_the_failed_transform_and_the_topic_is_counted() -> None:

@@ -36,7 +36,7 @@ def make_source_pass(tolerance: Tolerance | None = None, dead_topic: DeadTopic |
 def test_pass_transforms_routes_and_drops_records_and_reports_topics() -> None:
     rows, summary = source(["a", "drop it", "route u", "b"], make_source_pass())
     assert [(row["topic"], row["value"]) for row in rows] == [("t", b"A"), ("u", b"route u"), ("t", b"B")]
-    assert (summary.read, summary.written) == (4, 3)
+    assert (summary.read, summary.written, summary.dropped) == (4, 3, 1)
     assert summary.topics == {"t", "u"}
     assert summary.counts == ErrorCounts()
 

@@ -7,17 +7,23 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 from kraal.core.ids import ConnectorName, TaskId, TopicName
 from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.records.fault import ToleranceExceeded
 from kraal.engine.records.steps import Summary
+from kraal.engine.records.tolerance import Tolerance
+from kraal.engine.session.row_counts import RowCounts
+from kraal.engine.sink import attempt as attempt_module
 from kraal.engine.sink.attempt import SinkAttempt, SinkParts
 from kraal.engine.sink.ranges import to_offsets
 from kraal.engine.sink.write_paths import GetSpark, Put, ReadBatch, RecordPathRequired, SinkFacts, WritePath
-from kraal.metrics.errors import NO_ERRORS
+from kraal.ledger.counts import Counts
+from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.plugins.api import PartitionsLost, SinkBatch, TopicPartition
+from tests.fakes.spark.passes import ALL
 
 PARTITION = TopicPartition("t", 0)
 RANGES = {PARTITION: (3, 8)}
@@ -35,22 +41,33 @@ class Harness:
     write: Callable[[SinkBatch], None] = lambda _: None
     """The `write` method of the plugin."""
     is_lost: bool = False
+    reads_frame_once: bool = False
+    frame: Any = None
+    """The frame that the writers pass to the plugin."""
+    table: Any = None
+    """The table that the writers pass to the plugin, in place of a frame."""
+    puts: bool = True
+    """Whether the writers call the plugin."""
+    tolerance: Tolerance | None = None
     used_paths: list[WritePath] = field(default_factory=list)
 
-    def attempt(self) -> BatchDone | None:
-        """Attempt to write a backlog, and return the result."""
+    def attempt(self, tail: Any = None) -> BatchDone | None:
+        """Attempt to write a backlog, or a tail with this table, and return the result."""
         unused: Any = None
+        records: Any = None
+        if self.tolerance is not None:
+            records = SimpleNamespace(steps=SimpleNamespace(tolerance=self.tolerance), dead_letters=None)
         parts = SinkParts(
             spec=TaskSpec(task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={}),
             task=cast("Any", self),
             group=unused,
             reader=unused,
             ownership=cast("Any", self),
-            records=None,
+            records=records,
             facts=self.facts,
             writers={path: cast("Any", SimpleNamespace(write=self._make_write(path))) for path in WritePath},
         )
-        return SinkAttempt(parts, ReadBatch(RANGES, 5)).write()
+        return SinkAttempt(parts, ReadBatch(RANGES, 5, tail, reads=RowCounts())).write()
 
     def set_batch_size(self, records: int) -> None:
         """No-op."""
@@ -62,8 +79,8 @@ class Harness:
         def write(_: ReadBatch, __: GetSpark, put: Put) -> Summary | None:
             self.used_paths.append(path)
             result = self.results.pop(0)
-            if not isinstance(result, RecordPathRequired):
-                put(None)
+            if self.puts and not isinstance(result, RecordPathRequired):
+                put(self.frame, table=self.table)
             if isinstance(result, Exception):
                 raise result
             return result
@@ -115,3 +132,78 @@ def test_reported_record_fails_a_batch_whose_plugin_ignores_the_error() -> None:
     for error in (None, ValueError("another error")):
         with pytest.raises(ToleranceExceeded, match="too long"):
             Harness([error], write=write).attempt()
+
+
+class CountedFrame:
+    """A frame, and the observation of its rows."""
+
+    def __init__(self, rows: int | None) -> None:
+        self.rows = rows
+
+
+@pytest.fixture
+def row_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count the rows of a `CountedFrame` without Spark."""
+
+    class Counts:
+        frame: CountedFrame | None = None
+
+        def observe(self, frame: CountedFrame) -> CountedFrame:
+            self.frame = frame
+            return frame
+
+        def get(self) -> int | None:
+            return None if self.frame is None else self.frame.rows
+
+    monkeypatch.setattr(attempt_module, "RowCounts", Counts)
+
+
+def counts_of(done: BatchDone | None) -> Counts:
+    assert done is not None
+    assert done.entry is not None
+    return done.entry.counts
+
+
+def test_frame_of_a_plugin_that_may_read_it_repeatedly_is_not_counted() -> None:
+    assert counts_of(Harness([None]).attempt()) == Counts(read=None, written=None)
+    summary = Summary(read=5, written=3, dropped=2)
+    assert counts_of(Harness([summary]).attempt()) == Counts(read=5, written=None, dropped=2)
+
+
+@pytest.mark.usefixtures("row_counts")
+@pytest.mark.parametrize("rows", [4, 5, None])
+def test_rows_of_a_frame_are_counted_where_the_plugin_receives_them(rows: int | None) -> None:
+    summary = Summary(read=5, written=5)
+    harness = Harness([summary], reads_frame_once=True, frame=CountedFrame(rows))
+    assert counts_of(harness.attempt()) == Counts(read=5, written=rows)
+
+
+def test_rows_of_a_table_are_counted_when_it_is_passed_to_the_plugin() -> None:
+    table = pa.table({"value": [b"a"] * 4})
+    assert counts_of(Harness([None], table=table).attempt(tail=table)) == Counts(read=5, written=4)
+
+
+def test_skipped_records_of_a_tail_are_counted() -> None:
+    table = pa.table({"value": [b"a"]})
+    errors = ErrorCounts(errors=3, skipped=3, dead_letters=2)
+    summary = Summary(read=5, written=1, dropped=1, counts=errors)
+    counts = counts_of(Harness([summary], table=table).attempt(tail=table))
+    assert counts == Counts(read=5, written=1, dropped=1, dead_letters=2, tolerated=1)
+    assert counts.unexplained == 0
+
+
+def test_batch_whose_records_are_all_dropped_writes_nothing() -> None:
+    harness = Harness([Summary(read=5, dropped=5)], puts=False)
+    assert counts_of(harness.attempt()) == Counts(read=5, written=0, dropped=5)
+
+
+def test_records_that_the_plugin_reports_are_not_written() -> None:
+    table = pa.table({"value": [b"a"] * 5})
+
+    def write(batch: SinkBatch) -> None:
+        batch.report(PARTITION, 4, ValueError("too long"))
+        batch.report(PARTITION, 6, ValueError("too long"))
+
+    harness = Harness([None], table=table, write=write, tolerance=ALL)
+    counts = counts_of(harness.attempt(tail=table))
+    assert counts == Counts(read=5, written=3, tolerated=2)

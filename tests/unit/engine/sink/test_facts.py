@@ -11,8 +11,8 @@ from typing_extensions import override
 from kraal.connectors.file.sink import FileStreamSinkTask
 from kraal.connectors.spark.sink import SparkSinkTask
 from kraal.engine.record_path import RecordPath
-from kraal.engine.sink.executor import collect_facts
 from kraal.engine.sink.write_paths import SinkWriter, WritePath
+from kraal.engine.sink.writers import collect_facts
 from kraal.plugins.api import SinkBatch, SinkTask, TaskContext
 
 DIRECT: dict[WritePath, SinkWriter] = {WritePath.DIRECT: cast("Any", None)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,15 +13,19 @@ from kraal.config.connector.batches import Batches
 from kraal.connectors.file.sink import FileStreamSinkTask
 from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import ConnectorName, TaskId
-from kraal.engine.api import TaskSpec
-from kraal.engine.executor import run_job
+from kraal.core.offsets import SourcePartition
+from kraal.engine.api import BatchDone, TaskSpec
+from kraal.engine.executor import JobResult, run_job
 from kraal.engine.pace import Pace
 from kraal.engine.record_path import RecordPath
 from kraal.engine.sink import executor as module
+from kraal.engine.sink.attempt import SinkAttempt
 from kraal.engine.sink.batch_ownership import BatchOwnership
 from kraal.engine.sink.executor import SinkExecutor
 from kraal.engine.sink.member_record import Record
-from kraal.engine.sink.ranges import Bounds
+from kraal.engine.sink.pacing import BatchPacing
+from kraal.engine.sink.ranges import Bounds, get_ends
+from kraal.ledger.counts import BatchEntry, Counts, Range, RangeStart
 from kraal.plugins.api import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -41,6 +45,7 @@ class Member:
         self.fetched_records: list[Record] = []
         self.topic_lookups = 0
         self.start_positions: list[Mapping[TopicPartition, int]] = []
+        self.is_paused = False
 
     def committed(self) -> dict[TopicPartition, int | None]:
         """Return None as the committed offset of each partition."""
@@ -55,7 +60,7 @@ class Member:
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Record the positions."""
         self.start_positions.append(dict(positions))
-        self.changed = False
+        self.changed = self.is_paused = False
 
     def find_offset_since(self, partition: TopicPartition, age_ms: int) -> int | None:
         """Return the offset ten records before the end."""
@@ -73,14 +78,18 @@ class Member:
     def poll(self, limit: int) -> Sequence[Record]:
         """Return the fetched records."""
         del limit
+        if self.is_paused:
+            return []
         result, self.fetched_records = self.fetched_records, []
         return [] if self.changed else result
 
     def pause(self) -> None:
-        """No-op."""
+        """Stop reading records."""
+        self.is_paused = True
 
     def resume(self) -> None:
-        """No-op."""
+        """Resume reading records."""
+        self.is_paused = False
 
     def close(self) -> None:
         """No-op."""
@@ -204,3 +213,136 @@ def test_unknown_reset_policy_is_a_config_error(monkeypatch: pytest.MonkeyPatch,
         ConfigInvalid, match=r"^Invalid value .* for configuration consumer\.auto\.offset\.reset: "
     ):
         Harness(monkeypatch, policy)
+
+
+class Ranges:
+    """The ranges in the entries of the batches that an executor writes."""
+
+    def __init__(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._harness = harness
+        entry = BatchEntry(counts=Counts())
+        done = BatchDone(offsets={}, records=0, topics=frozenset(), duration_s=0.0, entry=entry)
+        monkeypatch.setattr(module, "SinkAttempt", lambda *_: SimpleNamespace(write=lambda: done))
+
+    def write(self, *offsets: int) -> dict[TopicPartition, Range]:
+        """Write a tail of A with these offsets, and commit it."""
+        harness = self._harness
+        harness.member.fetched_records = [Record("t", 0, offset, 0, (), None, b"a") for offset in offsets]
+        launch = harness.executor.poll(requested=True)
+        assert launch is not None
+        outcomes: list[JobResult] = []
+        launch(outcomes.append)
+        [done] = outcomes
+        assert isinstance(done, BatchDone)
+        harness.executor.commit({})
+        assert done.entry is not None
+        return {to_topic_partition(partition): each for partition, each in done.entry.ranges.items()}
+
+
+def to_topic_partition(partition: SourcePartition) -> TopicPartition:
+    [topic_partition] = get_ends({partition: {"kafka_offset": 0}})
+    return topic_partition
+
+
+def test_ranges_of_batches_follow_each_other(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness.member.commit = lambda _: None  # type: ignore[attr-defined]
+    ranges = Ranges(harness, monkeypatch)
+    harness.poll()
+    assert ranges.write(100, 101) == {A: Range(100, 102, RangeStart.RESUMED)}
+    assert ranges.write(102) == {A: Range(102, 103)}
+    assert ranges.write(106) == {A: Range(103, 107)}, "compaction removed three records"
+    harness.member.ends[A] = 200
+    harness.member.changed = True
+    harness.poll()
+    assert ranges.write(107) == {A: Range(107, 108, RangeStart.RESUMED)}
+
+
+def test_range_after_the_retention_time_is_skipped(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness.member.commit = lambda _: None  # type: ignore[attr-defined]
+    ranges = Ranges(harness, monkeypatch)
+    harness.poll()
+    ranges.write(100)
+    monkeypatch.setattr(harness.member, "committed", lambda: {A: 500})
+    harness.member.changed = True
+    harness.poll()
+    assert ranges.write(100) == {A: Range(100, 101, RangeStart.SKIPPED)}
+
+
+@pytest.mark.parametrize("policy", ["latest", "earliest"])
+def test_offsets_of_the_target_replace_those_of_the_group(
+    monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    monkeypatch.setattr(FileStreamSinkTask, "stored_offsets", lambda *_: {A: 42})
+    harness = Harness(monkeypatch, policy)
+    monkeypatch.setattr(harness.member, "committed", lambda: {A: 77, B: 7})
+    harness.poll()
+    assert harness.member.start_positions == [], "a separate job reads the offsets of the target"
+    harness.poll()
+    harness.executor.close()
+    assert harness.member.start_positions == [{A: 42, B: 7}]
+
+
+def test_target_that_is_ahead_of_its_topic_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FileStreamSinkTask, "stored_offsets", lambda *_: {A: 101})
+    harness = Harness(monkeypatch, "earliest")
+    harness.poll()
+    with pytest.raises(
+        AssertionError, match=r"t-0: .* continues at offset 101, but the partition ends at 100\."
+    ):
+        harness.poll()
+    harness.executor.close()
+
+
+def test_paced_sink_leaves_records_in_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(monkeypatch, "earliest")
+    harness.poll()
+    monkeypatch.setattr(BatchPacing, "is_due", property(lambda _: False))
+    monkeypatch.setattr(BatchPacing, "may_be_full", property(lambda _: False))
+    paused: list[bool] = []
+    monkeypatch.setattr(harness.member, "pause", lambda: paused.append(True))
+    monkeypatch.setattr(harness.member, "resume", lambda: pytest.fail("the member reads"))
+    assert harness.executor.poll(requested=True) is None
+    assert paused == [True]
+    assert not harness.executor.can_wait
+    harness.executor.close()
+
+
+@pytest.mark.parametrize("limit", [50, 301])
+def test_paced_sink_starts_early_if_a_full_batch_is_available(
+    monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    now_s = 100.0
+    monkeypatch.setattr(module, "BatchPacing", lambda interval_s: BatchPacing(interval_s, lambda: now_s))
+    monkeypatch.setattr(FileStreamSinkTask, "batch_interval_s", 60.0)
+    monkeypatch.setattr(FileStreamSinkTask, "max_batch_records", limit)
+    monkeypatch.setattr(SinkAttempt, "write", lambda _: None)  # the batch is lost, so positions stay
+    harness = Harness(monkeypatch, "earliest")
+    harness.poll()
+    records = [Record("t", 0, offset, 0, (), None, b"a") for offset in range(40)]
+    harness.member.fetched_records = records
+    harness.poll()  # the first batch, from which the interval counts
+    harness.poll()  # new positions
+    now_s += 20
+    harness.member.fetched_records = records
+    harness.poll()  # the backlog has 300 records
+    harness.poll()
+    assert (harness.member.fetched_records == []) == (limit == 50)
+    harness.executor.close()
+
+
+def test_offsets_of_the_target_are_read_again_after_a_rebalance(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[set[TopicPartition]] = []
+
+    def read(_: object, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        calls.append(set(partitions))
+        return dict.fromkeys(partitions, 42)
+
+    monkeypatch.setattr(FileStreamSinkTask, "stored_offsets", read)
+    harness = Harness(monkeypatch, "earliest")
+    harness.poll()
+    harness.member.assigned = frozenset({A})
+    for _ in range(2):
+        harness.poll()
+    harness.executor.close()
+    assert calls == [{A, B}, {A}]
+    assert harness.member.start_positions == [{A: 42}]

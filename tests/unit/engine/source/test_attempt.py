@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +11,14 @@ import pyarrow as pa
 import pytest
 
 from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import SourcePartition
 from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.source.attempt import SourceAttempt
 from kraal.engine.source.write_paths import PolledBatch, SourceFacts, WritePath
+from kraal.ledger.counts import BatchEntry, Counts, Range, RangeStart
+from kraal.ledger.source_ranges import SourceRanges
 from kraal.plugins.api import RetriableError, SourceBatch
 from kraal.plugins.model.columns import ByRecords
 
@@ -39,13 +42,16 @@ class Harness:
         """Return an attempt to write a small table."""
         records = SimpleNamespace(table_plan=lambda _: self.column_form, accepts=lambda _: True)
         parts: Any = SimpleNamespace(
-            spec=TaskSpec(task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={}),
+            spec=TaskSpec(
+                task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={}, counts_records=True
+            ),
             group=SimpleNamespace(renew=self._renew),
             pending_batch=None,
             records=records if facts.by_records else None,
             plan=lambda _: PLAN,
             worker_record_path=lambda _: None,
             choose_jobless_path=lambda *_: self.jobless_path,
+            ranges=SourceRanges({}),
         )
         polled_batch = PolledBatch(
             batch=SourceBatch(offsets={}, table=pa.table({"value": [b"a"]}), topic="t"), number=1, poll_s=0.0
@@ -119,3 +125,18 @@ def test_error_while_choosing_the_write_path_is_the_result_of_the_batch() -> Non
     parts.plan = fail
     attempt(harness.outcomes.append)
     assert harness.outcomes == [error]
+
+
+def test_entry_of_a_batch_contains_its_positions() -> None:
+    partition = SourcePartition.of({"file": "a"})
+    entry = BatchEntry(counts=Counts(read=1, written=1))
+    done = [replace(DONE, offsets={partition: {"line": number}}, entry=entry) for number in (1, 2)]
+    harness = Harness([RetriableError("no broker"), *done])
+    attempt = harness.attempt(SourceFacts())
+    for _ in range(3):
+        attempt(harness.outcomes.append)
+    ranges = [each.entry.ranges for each in harness.outcomes if isinstance(each, BatchDone) and each.entry]
+    assert ranges == [
+        {partition: Range(None, '{"line":1}', RangeStart.RESUMED)},
+        {partition: Range('{"line":1}', '{"line":2}')},
+    ]

@@ -33,6 +33,7 @@ from kraal.engine.source.exactly_once import (
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.write_paths import WritePath
+from kraal.ledger.counts import BatchEntry, Counts, Range, RangeStart
 from kraal.plugins.api import RetriableError, SourceBatch, SourceTask
 from kraal.plugins.model.records import DataException
 from kraal.plugins.model.schema import STRING
@@ -303,3 +304,35 @@ def test_record_with_nul_in_a_header_name_is_skipped_if_errors_are_tolerated() -
     assert (summary.counts.skipped, summary.fatal) == (1, None)
     (part,) = slice_batches(processed.to_batches())
     assert python_columns(part)["value"] == [b"b"]
+
+
+def test_entry_of_a_transaction_contains_the_records_of_its_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    executor, _, _ = make_executor(INTERVAL)
+    for _ in range(2):
+        done = run(executor.poll(requested=True))
+        assert isinstance(done, BatchDone)
+        assert done.entry is None, "the transaction is open"
+    now[0] = 1.0
+    done = run(executor.poll(requested=True))
+    assert isinstance(done, BatchDone)
+    assert done.entry == BatchEntry(
+        counts=Counts(read=4, written=4),
+        ranges={PART: Range(None, '{"position":4}', RangeStart.RESUMED)},
+    )
+
+
+def test_entry_of_a_repeated_transaction_counts_its_records_once() -> None:
+    executor, _, transactions = make_executor()
+    transactions.errors["commit"] = [StoreUnavailable("no broker responds")]
+    launch = executor.poll(requested=True)
+    assert isinstance(run(launch), RetriableError)
+    first, second = run(launch), run(executor.poll(requested=True))
+    assert isinstance(first, BatchDone)
+    assert isinstance(second, BatchDone)
+    assert first.entry is not None
+    assert first.entry.counts == Counts(read=2, written=2)
+    assert second.entry == BatchEntry(
+        counts=Counts(read=2, written=2), ranges={PART: Range('{"position":2}', '{"position":4}')}
+    )

@@ -58,8 +58,9 @@ def test_proof_runs_in_the_background(api_with_sinks: Api) -> None:
         "result": {
             "partitions": [{"topic": "orders", "partition": 0, "first": 0, "end": 7}],
             "source_offsets": None, "partial": False, "expected_rows": 7, "stored_rows": 7,
-            "missing": {"rows": 0, "offsets": [], "source_records": []}, "repeated": {"rows": 0, "offsets": []},
-            "unexpected": {"rows": 0, "offsets": []},
+            "missing": {"rows": 0, "offsets": [], "source_records": [], "keys": []},
+                "repeated": {"rows": 0, "offsets": []},
+            "unexpected": {"rows": 0, "offsets": [], "keys": []}, "not_compared": [],
             "dead_letters": 1, "tolerated": None, "dropped": None,
         },
     }  # fmt: skip
@@ -73,7 +74,7 @@ def test_differences_are_listed_with_their_offsets(api_with_sinks: Api) -> None:
     state = wait_for_end(api_with_sinks)
     assert (state["state"], state["since_ms"]) == ("DIFFERENT", NOW_MS - 5000)
     offsets = [{"topic": "orders", "partition": 0, "first": 3, "last": 4}]
-    assert state["result"]["missing"] == {"rows": 2, "offsets": offsets, "source_records": []}
+    assert state["result"]["missing"] == {"rows": 2, "offsets": offsets, "source_records": [], "keys": []}
     assert api_with_sinks.proof.requests[0].max_age_ms == 5000
 
 

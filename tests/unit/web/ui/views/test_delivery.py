@@ -57,3 +57,22 @@ def test_malformed_response_has_no_counts(response: Any) -> None:
 
 def test_proof_request_is_a_post() -> None:
     assert proof_request(NAME).text == "POST /connectors/orders-sink/proof"
+
+
+def test_keys_of_rows_are_positions() -> None:
+    keys: Json = [{"table": "public.orders", "key": {"id": 7}}]
+    result: Json = {
+        "source_offsets": [{"partition": {"server": "shop"}, "offset": {"lsn": 5}}],
+        "partitions": [],
+        "partial": False,
+        "missing": {"rows": 1, "offsets": [], "source_records": [], "keys": keys},
+        "repeated": None,
+        "unexpected": {"rows": 0, "offsets": [], "keys": []},
+        "not_compared": ["public.orders.span (interval)"],
+    }
+    delivery = parse_delivery({"state": "DIFFERENT", "started_ms": 5, "result": result})
+    assert [(count.label, count.count, count.positions) for count in delivery.counts] == [
+        ("missing", 1, 'public.orders {"id": 7}'),
+        ("unexpected", 0, ""),
+    ]
+    assert delivery.not_compared == "public.orders.span (interval)"

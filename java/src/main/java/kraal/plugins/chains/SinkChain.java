@@ -52,6 +52,7 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
         private final boolean stops;
         private final Texts texts;
         private int readCount;
+        private int droppedCount;
 
         Batch(Frame request) {
             stops = Boolean.TRUE.equals(request.head().get("stops"));
@@ -78,6 +79,7 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
             Map<String, Object> response = new LinkedHashMap<>();
             List<ByteBuffer> buffers = new ArrayList<>();
             response.put("read", readCount);
+            response.put("dropped", droppedCount);
             response.put("faults", faults);
             response.put("topics", topics);
             response.put("rows", rows.writeTo(buffers));
@@ -105,7 +107,11 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
                 record.timestampType() == TimestampType.NO_TIMESTAMP_TYPE ? null : record.timestamp(),
                 record.timestampType(), headers);
             SinkRecord out = transforms.apply(context, original);
-            if (out == null || context.failed()) {
+            if (context.failed()) {
+                return;
+            }
+            if (out == null) {
+                droppedCount++;
                 return;
             }
             step(context, Stage.HEADER_CONVERTER, headerConverter, () -> { // must not fail outside of a step

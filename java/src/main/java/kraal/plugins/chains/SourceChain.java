@@ -56,6 +56,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
         private final boolean stops;
         private final boolean writesDeadLetters;
         private int readCount;
+        private int droppedCount;
 
         Batch(Frame request) throws Exception {
             head = request.head();
@@ -75,6 +76,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
             Map<String, Object> response = new LinkedHashMap<>();
             List<ByteBuffer> buffers = new ArrayList<>();
             response.put("read", readCount);
+            response.put("dropped", droppedCount);
             response.put("faults", faults);
             response.put("rows", rows.writeTo(buffers));
             response.put("dead", deadLetters.writeTo(buffers));
@@ -87,7 +89,9 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
             record.headers().forEach(originals::add);
             ProcessingContext<SourceRecord> context = new ProcessingContext<>(record);
             SourceRecord out = transforms.apply(context, record);
-            if (out != null && !context.failed()) {
+            if (out == null && !context.failed()) {
+                droppedCount++;
+            } else if (!context.failed()) {
                 convert(context, out, originals);
             }
             if (context.failed()) {

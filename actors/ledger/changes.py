@@ -1,0 +1,64 @@
+"""Batches that are not part of the totals in the ledger's log yet, summed up by task and partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import SourcePartition
+from kraal.ledger.counts import Range, RangeStart
+from kraal.ledger.records import LedgerKey
+from kraal.ledger.totals import NO_TOTALS, PartitionTotals, Span, TaskTotals, append_span
+
+Partition = tuple[ConnectorName, SourcePartition]
+
+
+@dataclass(slots=True)
+class Changes:
+    """The sums of batches."""
+
+    tasks: dict[TaskId, TaskTotals] = field(default_factory=dict)
+    spans: dict[Partition, list[Span]] = field(default_factory=dict)
+    """The ranges of consecutive batches, in order."""
+
+    def __bool__(self) -> bool:
+        return bool(self.tasks or self.spans)
+
+    def add_totals(self, task: TaskId, totals: TaskTotals) -> None:
+        """Add the counts of a batch."""
+        self.tasks[task] = self.tasks.get(task, NO_TOTALS) + totals
+
+    def add_range(self, partition: Partition, covered: Range, *, is_hole: bool) -> None:
+        """Add a range of a batch; `is_hole` is whether a range before it was left out, which is recorded elsewhere."""
+        spans = self.spans.setdefault(partition, [])
+        if spans and spans[-1].end == covered.start:
+            spans[-1] = Span(spans[-1].start, covered.end, spans[-1].is_explained)
+        else:
+            is_explained = is_hole or covered.reason is RangeStart.SKIPPED
+            spans.append(Span(covered.start, covered.end, is_explained))
+
+    def add_to_task(self, totals: TaskTotals, task: TaskId) -> TaskTotals:
+        """Return the totals of a task with its changes."""
+        return totals + self.tasks.get(task, NO_TOTALS)
+
+    def add_to_partition(
+        self, totals: PartitionTotals | None, partition: Partition
+    ) -> PartitionTotals | None:
+        """Return the totals of a partition with its changes; None if there are neither."""
+        return reduce(append_span, self.spans.get(partition, ()), totals)
+
+    def remove(self, key: LedgerKey) -> None:
+        """Remove the changes of a task or partition, which are part of the log."""
+        if isinstance(key, TaskId):
+            self.tasks.pop(key, None)
+        else:
+            self.spans.pop(key, None)
+
+    def put_back(self, earlier: Changes, key: LedgerKey) -> None:
+        """Move the changes of a task or partition from `earlier` to this object; they precede its own changes."""
+        if isinstance(key, TaskId):
+            if key in earlier.tasks:
+                self.tasks[key] = earlier.tasks.pop(key) + self.tasks.get(key, NO_TOTALS)
+        elif key in earlier.spans:
+            self.spans[key] = [*earlier.spans.pop(key), *self.spans.get(key, ())]

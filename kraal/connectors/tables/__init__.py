@@ -1,0 +1,1 @@
+"""Sinks that write Iceberg and Delta tables."""

@@ -1,0 +1,88 @@
+"""The interface between the core of the table sinks and the adapters of the formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kraal.plugins.api import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Conflict(Exception):
+    """Another writer has committed since the table was loaded; nothing was written."""
+
+
+class SchemaRefused(Exception):
+    """The format or its library cannot make a change of the schema; the message names the change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableState:
+    """One version of a table."""
+
+    handle: Any = None
+    """The library's object for this version; None if the table does not exist."""
+    schema: pa.Schema | None = None
+    """The columns, in Arrow's basic types; None if the table does not exist."""
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """The next offsets of the connector's partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The changes of a batch, to be committed together. Keys are distinct, and in only one of both tables."""
+
+    rows: pa.Table
+    """The rows to add; with a key, they replace the rows with the same key."""
+    key: tuple[str, ...] = ()
+    """The columns that identify a row; empty if rows are only appended."""
+    deletes: pa.Table | None = None
+    """The keys of the rows to delete, with the columns `key`."""
+    truncates: bool = False
+    """Whether all rows of the table are deleted first."""
+    unavailable: Mapping[str, pa.Array] = field(default_factory=dict)
+    """For each column with values that the source did not send: a mask of the rows that keep their former value."""
+
+    @property
+    def is_append(self) -> bool:
+        """Whether no row of the table changes."""
+        return not (self.key or self.truncates)
+
+
+class LakeTable(Protocol):
+    """A table of one format. Used by one thread at a time.
+
+    All methods raise RetriableError if the catalog or the storage is temporarily unavailable, or if it is unknown
+    whether a commit has succeeded.
+    """
+
+    name: str
+    """The name of the table, for messages."""
+
+    def load(self, partitions: Collection[TopicPartition]) -> TableState:
+        """Return the current version of the table, with the offsets of the partitions that it stores."""
+
+    def store_as(self, column_type: pa.DataType) -> pa.DataType:
+        """Return the type as which the format stores a column, if it does not support `column_type`."""
+
+    def commit(
+        self,
+        state: TableState,
+        schema: pa.Schema,
+        changes: Changes,
+        offsets: Mapping[TopicPartition, int],
+        check: Callable[[], None],
+    ) -> None:
+        """Commit changes and the next offsets of their partitions atomically, only if `state` is still current.
+
+        Creates the table if it does not exist, and changes its schema to `schema`, which contains all columns of the
+        table. Calls `check`, whose exceptions prevent the commit, immediately before the commit. Raises Conflict and
+        SchemaRefused.
+        """
+
+    def set_offsets(self, state: TableState, offsets: Mapping[TopicPartition, int | None]) -> None:
+        """Replace the offsets of partitions; None removes an offset. Raises Conflict."""

@@ -1,0 +1,172 @@
+"""Tests for the ledger of a whole worker, under the seeded scheduler."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.ledger.keeper import WRITE_INTERVAL_S
+from actors.messages.herder import SetTargetState
+from actors.messages.ledger import LedgerView, ShowLedger
+from actors.messages.offsets import AlterOffsets
+from kraal.core.errors import StoreUnavailable
+from kraal.core.ids import ConnectorName, TargetState, TaskId
+from kraal.core.offsets import SourcePartition
+from kraal.ledger.totals import PartitionTotals
+from kraal.stores.memory import MemoryLog
+from kraal.testing._simulation.engine import make_partition
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
+from kraal.testing._simulation.worker import EmbeddedWorker
+
+NAME = ConnectorName("numbers")
+T0 = TaskId(NAME, 0)
+PARTITION: SourcePartition = make_partition(T0)
+SEEDS = range(8)
+
+
+def show(worker: EmbeddedWorker) -> LedgerView:
+    """Return the totals of the connector."""
+    assert worker.assembly.ledger is not None
+    view = worker.assembly.ledger.question(ShowLedger(connector=NAME))
+    worker.run()
+    return view.result(0)
+
+
+def count_breaks(worker: EmbeddedWorker) -> int:
+    return sum(totals.break_count for totals in show(worker).tasks.values())
+
+
+@pytest.mark.parametrize("plugin", [FAKE_SOURCE, FAKE_SINK])
+def test_totals_equal_the_number_of_delivered_records(plugin: str) -> None:
+    worker = EmbeddedWorker(ledger_log=MemoryLog("ledger"))
+    worker.create(NAME, {"connector.class": plugin, "topics": "t", "tasks.max": "2"})
+    for number in range(2):
+        worker.fake.feed(TaskId(NAME, number), 25 + number)
+    worker.run()
+    view = show(worker)
+    assert {task.task: (each.read, each.written, each.batches) for task, each in view.tasks.items()} == {
+        0: (25, 25, 3),
+        1: (26, 26, 3),
+    }
+    assert view.partitions[PARTITION] == PartitionTotals(since=0, end=25)
+    assert worker.assembly.delivery.current().keys() == view.tasks.keys()
+
+
+def test_worker_without_a_ledger_counts_nothing() -> None:
+    worker = EmbeddedWorker()
+    worker.create(NAME, {"connector.class": FAKE_SOURCE})
+    worker.fake.feed(T0, 25)
+    worker.run()
+    assert worker.assembly.ledger is None
+    assert worker.assembly.delivery.current() == {}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_deaths_of_a_task_leave_uncounted_ranges_at_most(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed, ledger_log=MemoryLog("ledger"))
+    worker.create(NAME, {"connector.class": FAKE_SOURCE})
+    worker.fake.feed(T0, 5)
+    worker.run()
+    for _ in range(4):
+        worker.fake.feed(T0, 10)
+        worker.crash(f"task {T0}")
+        worker.advance(2)
+    worker.fake.feed(T0, 5)
+    worker.run()
+    view = show(worker)
+    totals, partition = view.tasks[T0], view.partitions[PARTITION]
+    assert sorted(set(worker.fake.written[T0])) == list(range(50))
+    uncounted = sum(int(str(end)) - int(str(start)) for start, end in partition.uncounted)
+    assert (totals.read + uncounted, totals.break_count) == (50, 0)
+    assert (partition.since, partition.end, partition.repeated) == (0, 50, 0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_death_of_the_keeper_leaves_an_uncounted_range_and_delivery_continues(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed, ledger_log=MemoryLog("ledger"))
+    worker.create(NAME, {"connector.class": FAKE_SOURCE})
+    worker.fake.feed(T0, 10)
+    worker.run()
+    worker.advance(WRITE_INTERVAL_S)
+    worker.fake.feed(T0, 10)
+    worker.run()
+    worker.crash("ledger")
+    worker.advance(1)
+    worker.fake.feed(T0, 10)
+    worker.run()
+    view = show(worker)
+    assert worker.states(NAME) == ["RUNNING", "RUNNING"]
+    assert worker.fake.written[T0] == list(range(30))
+    assert view.tasks[T0].read == 20
+    assert view.partitions[PARTITION] == PartitionTotals(
+        since=0, end=30, uncounted=((10, 20),), uncounted_count=1
+    )
+
+
+def test_keeper_that_always_dies_does_not_end_the_worker(caplog: pytest.LogCaptureFixture) -> None:
+    worker = EmbeddedWorker(ledger_log=MemoryLog("ledger"))
+    worker.create(NAME, {"connector.class": FAKE_SOURCE})
+    for _ in range(6):
+        worker.crash("ledger")
+        worker.advance(5)
+    worker.fake.feed(T0, 30)
+    worker.run()
+    assert worker.given_up == []
+    assert worker.fake.written[T0] == list(range(30))
+    assert "The ledger has failed repeatedly" in caplog.text
+
+
+def test_batches_of_a_killed_worker_are_uncounted() -> None:
+    ledger_log = MemoryLog("ledger")
+    first = EmbeddedWorker(ledger_log=ledger_log)
+    first.create(NAME, {"connector.class": FAKE_SOURCE})
+    first.fake.feed(T0, 10)
+    first.run()
+    first.advance(WRITE_INTERVAL_S)
+    first.fake.feed(T0, 15)
+    first.run()  # and is killed within the interval
+    second = EmbeddedWorker(
+        ledger_log=ledger_log,
+        config_log=first.config_log,
+        status_log=first.status_log,
+        offsets=first.offsets,
+    )
+    second.fake.feed(T0, 30)
+    second.run()
+    view = show(second)
+    assert second.fake.written[T0] == list(range(25, 30))
+    assert (view.tasks[T0].read, count_breaks(second)) == (15, 0)
+    assert view.partitions[PARTITION] == PartitionTotals(
+        since=0, end=30, uncounted=((10, 25),), uncounted_count=1
+    )
+
+
+def test_batch_that_is_delivered_again_is_repeated() -> None:
+    worker = EmbeddedWorker(ledger_log=MemoryLog("ledger"))
+    worker.create(NAME, {"connector.class": FAKE_SOURCE})
+    worker.fake.feed(T0, 25)
+    worker.run()
+    worker.ask(SetTargetState(name=NAME, target=TargetState.STOPPED))
+    worker.run()
+    worker.ask(AlterOffsets(name=NAME, offsets=[(PARTITION.as_dict(), {"position": 5})]))
+    worker.ask(SetTargetState(name=NAME, target=TargetState.STARTED))
+    worker.run()
+    view = show(worker)
+    assert worker.fake.written[T0] == [*range(25), *range(5, 25)]
+    assert (view.tasks[T0].read, count_breaks(worker)) == (45, 0)
+    assert view.partitions[PARTITION] == PartitionTotals(since=0, end=25, repeated=20)
+
+
+def test_batch_is_not_counted_before_its_offsets_are_stored() -> None:
+    worker = EmbeddedWorker(ledger_log=MemoryLog("ledger"))
+    worker.create(NAME, {"connector.class": FAKE_SOURCE})
+
+    def fail(_: str) -> None:
+        raise StoreUnavailable("no broker")
+
+    worker.offsets.fault = fail  # type: ignore[attr-defined] # a MemoryOffsets
+    worker.fake.feed(T0, 5)
+    worker.advance(3)
+    assert (worker.fake.written[T0], show(worker).tasks) == (list(range(5)), {})
+    worker.offsets.fault = lambda _: None  # type: ignore[attr-defined] # as above
+    worker.advance(3)
+    assert show(worker).tasks[T0].read == 5

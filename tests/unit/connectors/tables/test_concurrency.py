@@ -1,0 +1,49 @@
+"""Tests with tasks in several threads that write partitions of one table at the same time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final
+
+from kraal.plugins.api import RetriableError, TopicPartition
+from tests.fakes.tables.records import TOPIC, row
+from tests.unit.connectors.tables.conftest import Lake
+
+BATCHES: Final = 4
+TASKS: Final = 3
+TIMEOUT_S: Final = 60.0
+
+
+def test_concurrent_tasks_create_and_write_a_table_exactly_once(lake: Lake) -> None:
+    """Each partition has two owners, one of which does not know yet that it has lost the partition."""
+    errors: list[BaseException] = []
+    is_ready = threading.Barrier(2 * TASKS)
+
+    def write(partition: int) -> None:
+        is_ready.wait(TIMEOUT_S)
+        deadline_s = time.monotonic() + TIMEOUT_S
+        writer = None
+        for number in range(BATCHES):
+            records = [row(100 * partition + 2 * number + index, "x") for index in range(2)]
+            while time.monotonic() < deadline_s:
+                try:
+                    writer = writer or lake.writer("append")
+                    writer.write(*records, start=2 * number, partition=partition)
+                    break
+                except RetriableError:
+                    continue  # the engine also repeats the batch
+                except Exception as exc:  # noqa: BLE001 - reported by the main thread
+                    errors.append(exc)
+                    return
+
+    threads = [threading.Thread(target=write, args=(number % TASKS,)) for number in range(2 * TASKS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    expected = [100 * partition + number for partition in range(TASKS) for number in range(2 * BATCHES)]
+    assert sorted(lake.read()["id"].to_pylist()) == expected
+    offsets = [lake.offset(TopicPartition(TOPIC, number)) for number in range(TASKS)]
+    assert offsets == [2 * BATCHES] * TASKS

@@ -1,0 +1,447 @@
+"""Tests for commits of batches to real tables of both formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kraal.connectors.tables.iceberg import IcebergTable, make_catalog
+from kraal.connectors.tables.positions import TableMoved
+from kraal.connectors.tables.table import Conflict, SchemaRefused
+from kraal.plugins.api import DataException, PartitionsLost, RetriableError, TopicPartition
+from tests.fakes.tables.records import (
+    KEY,
+    ROW,
+    TOPIC,
+    Record,
+    change_event,
+    encode_decimal,
+    envelope,
+    event,
+    field,
+    row,
+    struct,
+    tombstone,
+    truncation,
+)
+from tests.unit.connectors.tables.conftest import PARTITION, Lake
+
+PLACEHOLDER = "__debezium_unavailable_value"
+OTHER = TopicPartition(TOPIC, 1)
+
+
+def test_first_commit_creates_the_table_with_its_offsets(lake: Lake) -> None:
+    assert lake.open().load([PARTITION]).handle is None
+    lake.writer().write(row(1, "a"), row(2, "b"), row(1, "c"))
+    assert lake.names() == {1: "c", 2: "b"}
+    assert lake.open().load([]).schema == pa.schema([("id", pa.int32()), ("name", pa.string())])
+    assert (lake.offset(), lake.offset(OTHER), lake.offset(connector="other")) == (3, None, None)
+
+
+def test_append_keeps_all_records(lake: Lake) -> None:
+    writer = lake.writer("append")
+    writer.write(row(1, "a"), row(1, "a"))
+    writer.write(row(1, "b"), tombstone(1), start=2)
+    assert sorted(lake.read()["name"].to_pylist()) == ["a", "a", "b"]
+    assert lake.offset() == 4
+
+
+def test_upsert_replaces_inserts_and_deletes_rows(lake: Lake) -> None:
+    writer = lake.writer()
+    writer.write(*(row(number, "old") for number in range(6)))
+    writer.write(row(1, "new"), tombstone(2), row(9, "new"), tombstone(77), start=6)
+    assert lake.names() == {0: "old", 1: "new", 3: "old", 4: "old", 5: "old", 9: "new"}
+    writer.write(tombstone(0), start=10)
+    assert 0 not in lake.names()
+    assert lake.offset() == 11
+
+
+def test_batch_that_changes_nothing_advances_the_offset(lake: Lake) -> None:
+    writer = lake.writer()
+    writer.write(row(1, "a"))
+    writer.write(tombstone(5), start=1)
+    assert (lake.names(), lake.offset()) == ({1: "a"}, 2)
+
+
+def test_table_is_created_with_its_first_row(lake: Lake) -> None:
+    writer = lake.writer(evolution="fail")
+    writer.write(tombstone(5))
+    assert lake.open().load([]).handle is None
+    writer.write(row(1, "a"), start=1)
+    assert (lake.names(), lake.offset()) == ({1: "a"}, 2)
+
+
+def test_key_may_have_several_columns_of_several_types(lake: Lake) -> None:
+    decimal = field("amount", "bytes", "org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"})
+    moment = field("at", "int64", "io.debezium.time.MicroTimestamp")
+    key, value = (
+        struct(decimal, moment, field("Name of it")),
+        struct(decimal, moment, field("Name of it"), field("v")),
+    )
+
+    def record(number: int, text: str | None) -> Record:
+        fields = {"amount": encode_decimal(number), "at": number, "Name of it": "x'`\""}
+        return envelope(key, fields), None if text is None else envelope(value, {**fields, "v": text})
+
+    writer = lake.writer()
+    writer.write(*(record(number, "old") for number in (1, 2, 3)))
+    writer.write(record(1, "new"), record(2, None), record(300, "new"), start=3)
+    assert sorted(lake.read()["v"].to_pylist()) == ["new", "new", "old"]
+
+
+@pytest.mark.parametrize("count", [3, 300])
+def test_only_files_with_changed_keys_are_rewritten(lake: Lake, count: int) -> None:
+    writer = lake.writer()
+    writer.write(*(row(number, "a") for number in range(1000, 1000 + count)))
+    files = list_files(lake)
+    writer.write(*(row(number, "b") for number in range(count)), start=count)
+    assert files < list_files(lake)
+    writer.write(row(0, "c"), start=2 * count)
+    assert files < list_files(lake)
+
+
+def list_files(lake: Lake) -> set[str]:
+    handle = lake.open().load([]).handle
+    if lake.kind == "delta":
+        return set(handle.file_uris())
+    return {task.file.file_path for task in handle.scan().plan_files()}
+
+
+def test_truncation_removes_all_earlier_rows(lake: Lake) -> None:
+    writer = lake.writer("cdc")
+    writer.write(event("c", 1, "a"), event("c", 2, "b"))
+    writer.write(event("c", 3, "c"), truncation(), event("c", 4, "d"), start=2)
+    assert lake.names() == {4: "d"}
+    writer.write(truncation(), start=5)
+    assert (lake.names(), lake.offset()) == ({}, 6)
+
+
+def test_unavailable_value_keeps_the_value_of_the_table(lake: Lake) -> None:
+    schema = change_event(struct(field("id", "int32"), field("name"), field("note")))
+    writer = lake.writer("cdc")
+    writer.write(event("c", 1, "long", schema, note="a"), event("c", 2, "short", schema, note="a"))
+    writer.write(
+        event("u", 1, PLACEHOLDER, schema, note="b"), event("u", 2, "changed", schema, note="b"), start=2
+    )
+    assert lake.names() == {1: "long", 2: "changed"}
+    assert set(lake.read()["note"].to_pylist()) == {"b"}
+
+
+# --- exactly once -----------------------------------------------------------------------------------------
+
+
+def test_new_task_continues_at_the_offset_of_the_table(lake: Lake) -> None:
+    lake.writer("append").write(row(1, "a"), row(2, "b"))
+    writer = lake.writer("append")
+    assert writer.writer.read_offsets([PARTITION, OTHER]) == {PARTITION: 2}
+    writer.write(row(1, "a"), row(2, "b"), row(3, "c"))
+    assert sorted(lake.names()) == [1, 2, 3]
+
+
+def test_previous_owner_writes_nothing_twice(lake: Lake) -> None:
+    old, new = lake.writer("append"), lake.writer("append")
+    records = [row(number, "x") for number in range(5)]
+    new.write(*records[:3])
+    old.write(*records[:2])
+    old.write(*records, start=0)
+    new.write(*records[3:], start=3)
+    assert sorted(lake.names()) == [0, 1, 2, 3, 4]
+    assert lake.offset() == 5
+
+
+def test_tasks_of_other_partitions_commit_concurrently(lake: Lake) -> None:
+    first, second = lake.writer("append"), lake.writer("append")
+    commits = 0
+
+    def commit_other() -> None:
+        nonlocal commits
+        commits += 1
+        if commits == 1:
+            second.write(row(2, "b"), partition=1)
+
+    first.write(row(1, "a"), check=commit_other)
+    assert commits == 2, "the first attempt was in conflict"
+    assert lake.names() == {1: "a", 2: "b"}
+    assert (lake.offset(), lake.offset(OTHER)) == (1, 1)
+
+
+def test_owner_that_commits_between_load_and_commit_wins(lake: Lake) -> None:
+    first, second = lake.writer("append"), lake.writer("append")
+    first.write(row(0, "x"))
+    records = row(1, "a"), row(2, "b")
+    second.write(*records, start=1, check=lambda: first.write(*records, start=1))
+    assert sorted(lake.names()) == [0, 1, 2]
+    assert lake.offset() == 3
+
+
+def test_endless_conflicts_are_retried_later(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = lake.writer()
+
+    def conflict(*arguments: Any) -> None:
+        raise Conflict(str(arguments[0]))
+
+    monkeypatch.setattr(writer.writer._table, "commit", conflict)
+    with pytest.raises(RetriableError, match="8 commits have failed"):
+        writer.write(row(1, "a"))
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"type": "rest", "uri": "http://127.0.0.1:1"},
+        {"type": "sql", "uri": "sqlite:////proc/catalog.db", "warehouse": "file:///proc"},
+    ],
+)
+def test_catalog_that_is_not_available_is_retried(properties: dict[str, str]) -> None:
+    table = IcebergTable(partial(make_catalog, "iceberg", properties), "shop.orders", "sink")
+    with pytest.raises(
+        RetriableError, match=r"shop\.orders: the catalog or the storage is not available: .+"
+    ):
+        table.load([PARTITION])
+
+
+def test_lost_partitions_prevent_the_commit(lake: Lake) -> None:
+    def lose() -> None:
+        raise PartitionsLost
+
+    with pytest.raises(PartitionsLost):
+        lake.writer().write(row(1, "a"), check=lose)
+    assert lake.offset() is None
+
+
+def test_table_that_was_dropped_is_an_error(lake: Lake) -> None:
+    writer = lake.writer()
+    writer.write(row(1, "a"))
+    state = lake.open().load([PARTITION])
+    lake.open().set_offsets(state, {PARTITION: None})
+    assert lake.offset() is None
+    with pytest.raises(TableMoved, match="contains no offset"):
+        writer.write(row(2, "b"), start=1)
+
+
+def test_offsets_can_be_set_to_any_value(lake: Lake) -> None:
+    table = lake.open()
+    lake.writer("append").write(row(1, "a"), row(2, "b"))
+    for offset in (1, 7, 0):
+        table.set_offsets(table.load([PARTITION]), {PARTITION: offset, OTHER: 5})
+        assert (lake.offset(), lake.offset(OTHER)) == (offset, 5)
+    lake.writer("append").write(row(1, "a"))
+    assert lake.read()["id"].to_pylist().count(1) == 2
+    assert (lake.offset(), lake.offset(OTHER)) == (1, 5)
+
+
+def test_offsets_outlive_other_commits_and_maintenance(lake: Lake) -> None:
+    lake.writer().write(row(1, "a"))
+    for _ in range(3):
+        handle = lake.open().load([]).handle
+        if lake.kind == "iceberg":
+            handle.append(handle.scan().to_arrow()[:0])
+            handle.refresh()
+            handle.maintenance.expire_snapshots().by_ids(
+                [s.snapshot_id for s in handle.metadata.snapshots if s != handle.current_snapshot()]
+            ).commit()
+        else:
+            from deltalake import write_deltalake  # noqa: PLC0415 - heavy
+
+            write_deltalake(handle, handle.to_pyarrow_table()[:0], mode="append")
+            handle = lake.open().load([]).handle
+            handle.create_checkpoint()
+            handle.optimize.compact()
+            handle.vacuum(0, enforce_retention_duration=False, dry_run=False)
+    assert lake.offset() == 1
+
+
+def test_rollback_of_an_iceberg_table_rolls_back_its_offsets(lake: Lake) -> None:
+    if lake.kind != "iceberg":
+        return  # Delta's restore is a new version, whose offsets stay
+    writer = lake.writer("append")
+    writer.write(row(1, "a"))
+    first = lake.open().load([]).handle.current_snapshot().snapshot_id
+    writer.write(row(2, "b"), start=1)
+    lake.open().load([]).handle.manage_snapshots().rollback_to_snapshot(first).commit()
+    assert lake.offset() == 1
+    with pytest.raises(TableMoved, match="continues at offset 1 of"):
+        writer.write(row(3, "c"), start=2)
+
+
+steps = st.lists(
+    st.tuples(
+        st.lists(st.tuples(st.integers(0, 5), st.none() | st.text("ab", max_size=2)), min_size=1),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(steps=steps)
+def test_table_equals_the_topic_despite_repeats(
+    tmp_path_factory: pytest.TempPathFactory,
+    lake: Lake,
+    steps: list[tuple[list[tuple[int, str | None]], bool]],
+) -> None:
+    """A task may restart before each batch, and then repeats the previous one."""
+    lake = Lake(lake.kind, tmp_path_factory.mktemp("lake"))
+    expected: dict[int, str | None] = {}
+    writer, start, previous = lake.writer(), 0, None  # type: Any, int, Any
+    for changes, restarts in steps:
+        records = [tombstone(number) if name is None else row(number, name) for number, name in changes]
+        if restarts:
+            writer = lake.writer()
+            if previous is not None:
+                writer.write(*previous[0], start=previous[1])
+        writer.write(*records, start=start)
+        expected |= dict(changes)
+        previous, start = (records, start), start + len(records)
+    names = {number: name for number, name in expected.items() if name is not None}
+    assert lake.names() == names
+    assert lake.offset() == start or not names, "a table is created with its first row"
+
+
+# --- schemas ----------------------------------------------------------------------------------------------
+
+WITH_NOTE = struct(field("id", "int32"), field("name"), field("note", "double"))
+WIDER = struct(field("id", "int64"), field("name"))
+
+
+def test_new_column_is_added(lake: Lake) -> None:
+    writer = lake.writer()
+    writer.write(row(1, "a"), row(2, "b"))
+    writer.write(row(2, "c", WITH_NOTE, note=1.5), row(3, "d"), start=2)
+    rows: Mapping[int, Any] = {item["id"]: item["note"] for item in lake.read().to_pylist()}
+    assert rows == {1: None, 2: 1.5, 3: None}
+    writer.write(row(1, "z"), start=4)
+    assert lake.names() == {1: "z", 2: "c", 3: "d"}
+
+
+def test_new_nested_fields_are_added(lake: Lake) -> None:
+    def record(number: int, *names: str) -> Record:
+        nested = [field(name) for name in names]
+        schema = struct(
+            field("id", "int32"),
+            field("nested", "struct", fields=nested),
+            field("list", "array", items=struct(*nested)),
+        )
+        values = dict.fromkeys(names, "x")
+        return envelope(KEY, {"id": number}), envelope(
+            schema, {"id": number, "nested": values, "list": [values]}
+        )
+
+    writer = lake.writer()
+    writer.write(record(1, "a"), record(2, "a"))
+    writer.write(record(2, "a", "b"), start=2)
+    writer.write(record(1, "b"), start=3)
+    rows = {item["id"]: (item["nested"], item["list"]) for item in lake.read().to_pylist()}
+    assert rows[2] == ({"a": "x", "b": "x"}, [{"a": "x", "b": "x"}])
+    assert rows[1] == ({"a": None, "b": "x"}, [{"a": None, "b": "x"}])
+
+
+def test_wider_type_widens_the_column_or_is_refused(lake: Lake) -> None:
+    writer = lake.writer("append")
+    writer.write(row(1, "a"))
+    wide = None, row(2**40, "b", WIDER)[1]
+    if lake.kind == "delta":
+        with pytest.raises(SchemaRefused, match="cannot widen column id from int32 to int64: deltalake"):
+            writer.write(wide, start=1)
+        assert (lake.names(), lake.offset()) == ({1: "a"}, 1)
+    else:
+        writer.write(wide, row(3, "c"), start=1)
+        assert lake.names() == {1: "a", 2**40: "b", 3: "c"}
+
+
+def test_type_that_does_not_fit_is_an_error_that_names_record_and_types(lake: Lake) -> None:
+    writer = lake.writer()
+    writer.write(row(1, "a"))
+    schema = struct(field("id", "int32"), field("name", "int32"))
+    with pytest.raises(DataException) as error:
+        writer.write((row(1, "")[0], envelope(schema, {"id": 1, "name": 5})), start=1)
+    assert f"{TOPIC}-0@1 does not fit into {lake.open().name}: column name has type string" in str(
+        error.value
+    )
+    assert "cannot store or become int32 (schema.evolution=evolve)" in str(error.value)
+    assert lake.offset() == 1
+
+
+def test_policy_fail_refuses_a_new_column(lake: Lake) -> None:
+    writer = lake.writer(evolution="fail")
+    writer.write(row(1, "a"))
+    with pytest.raises(DataException, match=r"-0@2 does not fit .*: the table has no column note \(double\)"):
+        writer.write(row(1, "b"), row(2, "b", WITH_NOTE, note=1.0), start=1)
+    assert lake.names() == {1: "a"}
+
+
+def test_invalid_record_is_an_error_that_names_its_position(lake: Lake) -> None:
+    with pytest.raises(
+        DataException, match=rf"{TOPIC}-0@8 cannot be written to .*: the column id of its key is null"
+    ):
+        lake.writer().write(row(1, "a"), row(None, "b"), start=7)
+    assert lake.offset() is None
+
+
+def test_required_column_refuses_null(lake: Lake) -> None:
+    schema = pa.schema(
+        [pa.field("id", pa.int32(), nullable=False), pa.field("name", pa.string(), nullable=False)]
+    )
+    if lake.kind == "iceberg":
+        catalog = lake.open_catalog()
+        catalog.create_namespace("shop")
+        catalog.create_table("shop.orders", schema)
+    else:
+        from deltalake import DeltaTable, Schema  # noqa: PLC0415 - heavy
+
+        DeltaTable.create(str(lake.path / "orders"), Schema.from_arrow(schema))
+    writer = lake.writer()
+    writer.write(row(1, "a"))
+    writer.write(row(1, "b"), start=1)
+    assert lake.names() == {1: "b"}
+    with pytest.raises(DataException, match=r"column name of .* requires a value, but a record has none"):
+        writer.write(row(2, None), start=2)
+
+
+def test_table_is_partitioned_by_columns(lake: Lake) -> None:
+    table = lake.open(partition_by=("name",))
+    writer = lake.writer()
+    writer.writer._table = table
+    writer.write(row(1, "a"), row(2, "b"))
+    writer.write(row(1, "b"), row(3, "a"), tombstone(2), start=2)
+    assert lake.names() == {1: "b", 3: "a"}
+    assert any("name=b" in path for path in list_files(lake))
+
+
+ALL_TYPES = struct(
+    field("id", "int32"),
+    field("time", "int64", "io.debezium.time.MicroTime"),
+    field("nested", "struct", fields=[field("x", "bytes"), field("t", "int32", "io.debezium.time.Time")]),
+    field("tags", "array", items={"type": "string"}),
+    field("attributes", "map", keys={"type": "string"}, values={"type": "int64", "optional": True}),
+)
+
+
+def test_nested_values_are_stored_and_replaced(lake: Lake) -> None:
+    def record(number: int) -> Record:
+        value = {
+            "id": number,
+            "time": number,
+            "nested": {"x": "AQ==", "t": 1},
+            "tags": ["a", None],
+            "attributes": {"k": number},
+        }
+        return envelope(KEY, {"id": number}), envelope(ALL_TYPES, value)
+
+    writer = lake.writer()
+    writer.write(record(1), record(2))
+    writer.write(record(1), (envelope(KEY, {"id": 3}), envelope(ALL_TYPES, {"id": 3})), start=2)
+    rows = {item["id"]: item for item in lake.read().to_pylist()}
+    assert rows.keys() == {1, 2, 3}
+    assert rows[1]["nested"]["x"] == b"\x01"
+    assert (rows[1]["tags"], dict(rows[1]["attributes"])) == (["a", None], {"k": 1})
+    assert (rows[3]["nested"], rows[3]["tags"], rows[3]["attributes"]) == (None, None, None)
+    assert str(rows[1]["time"]) == "00:00:00.000001"
+    assert ROW != ALL_TYPES
