@@ -19,6 +19,7 @@ from kraal.engine.executor import JobResult, run_job
 from kraal.engine.pace import Pace
 from kraal.engine.record_path import RecordPath
 from kraal.engine.sink import executor as module
+from kraal.engine.sink import writers
 from kraal.engine.sink.attempt import SinkAttempt
 from kraal.engine.sink.batch_ownership import BatchOwnership
 from kraal.engine.sink.executor import SinkExecutor
@@ -103,7 +104,7 @@ class Harness:
         monkeypatch.setattr(module, "_join", lambda *_: self.member)
         monkeypatch.setattr(module, "make_converters", lambda *_: SimpleNamespace(key=None, value=None))
         monkeypatch.setattr(module, "record_path", lambda *_: RecordPath(cast("Any", None), None, None))
-        monkeypatch.setattr(module, "takes_tables", lambda _: False)
+        monkeypatch.setattr(writers, "takes_tables", lambda _: False)
         context: Any = SimpleNamespace(
             plugins=None,
             worker={"bootstrap.servers": "b:1", "consumer.auto.offset.reset": policy},
