@@ -113,7 +113,7 @@ def _parse_records(records: DataFrame, table: CapturedTable, capture: Capture) -
     key = _parse_json(F.col("key"), _make_row_type(key_names), has_schema=capture.key_has_schema)
     parsed = records.select(
         F.col("key").cast("string").alias(_KEY_TEXT),
-        F.col("value").isNull().alias(_IS_DELETED),
+        _is_null(F.col("value"), has_schema=capture.value_has_schema).alias(_IS_DELETED),
         key.cast(_make_row_type(_number(key_names))).alias("key"),
         _parse_json(F.col("value"), value_type, has_schema=capture.value_has_schema).alias("value"),
     )
@@ -133,6 +133,17 @@ def _parse_records(records: DataFrame, table: CapturedTable, capture: Capture) -
         (F.col(_IS_DELETED) | F.coalesce(is_deleted, is_false)).alias(_IS_DELETED),
         F.coalesce(is_row, is_false).alias(_IS_ROW),
     )
+
+
+def _is_null(data: Column, *, has_schema: bool) -> Column:
+    """Return whether a value is null: a tombstone, or the JSON of JsonConverter for null with a schema."""
+    text = data.cast("string")
+    if not has_schema:
+        return data.isNull() | (text == F.lit("null"))
+    has_only_schema = (
+        F.get_json_object(text, "$.schema").isNotNull() & F.get_json_object(text, "$.payload").isNull()
+    )
+    return data.isNull() | has_only_schema
 
 
 def _number(names: Sequence[str]) -> list[str]:

@@ -60,7 +60,7 @@ def test_proof_request_is_a_post() -> None:
 
 
 def test_keys_of_rows_are_positions() -> None:
-    keys: Json = [{"table": "public.orders", "key": {"id": 7}}]
+    keys: list[Json] = [{"table": "public.orders", "key": {"id": 7}}]
     result: Json = {
         "source_offsets": [{"partition": {"server": "shop"}, "offset": {"lsn": 5}}],
         "partitions": [],
