@@ -18,7 +18,6 @@ from actors.ledger.changes import Changes, Partition
 from actors.messages.ledger import (
     CloseLedger,
     FlushLedger,
-    LedgerMessage,
     LedgerView,
     RecordBatch,
     ShowLedger,
@@ -46,6 +45,8 @@ if TYPE_CHECKING:
     from kraal.stores.api import Log
 
 log = logging.getLogger(__name__)
+
+LedgerMessage = Begin | RecordBatch | ShowLedger | FlushLedger | CloseLedger
 
 WRITE_INTERVAL_S: Final = 1.0
 """Interval between two writes; batches of the last interval are not counted if the worker is killed."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actors.runtime.mailbox import Ask, Tell
-from actors.runtime.system import Begin
 
 if TYPE_CHECKING:
     from kraal.core.ids import ConnectorName, TaskId
@@ -51,6 +50,3 @@ class FlushLedger(Tell):
 @dataclass(frozen=True, slots=True)
 class CloseLedger(Ask[None]):
     """Write all totals that have changed, before the worker stops."""
-
-
-LedgerMessage = Begin | RecordBatch | ShowLedger | FlushLedger | CloseLedger
