@@ -84,7 +84,7 @@ class DeltaLakeTable(LakeTable):
         table = state.handle
         if state.schema is not None:
             _check_changes(self.name, evolve(state.schema, schema).changes)
-        with _explain_errors(self.name):
+        with _explain_errors(self.name, self._has_moved(state)):
             if table is None:
                 table = self._create(schema)
             properties = self._make_properties(offsets)
@@ -119,6 +119,18 @@ class DeltaLakeTable(LakeTable):
                 mode="append",
                 commit_properties=self._make_properties(versions),
             )
+
+    def _has_moved(self, state: TableState) -> Callable[[], bool]:
+        """Return a function that returns whether the table has another version than `state`."""
+        from deltalake import DeltaTable  # noqa: PLC0415 - heavy
+
+        version = None if state.handle is None else state.handle.version()
+
+        def has_moved() -> bool:
+            present_version = DeltaTable(self.name, storage_options=self._storage_options).version()
+            return bool(present_version != version)
+
+        return has_moved
 
     def _create(self, schema: pa.Schema) -> Any:
         from deltalake import DeltaTable, Schema  # noqa: PLC0415 - heavy
@@ -199,14 +211,22 @@ def _quote(alias: str, name: str) -> str:
 
 
 @contextmanager
-def _explain_errors(name: str) -> Iterator[None]:
-    """Translate conflicts and temporary errors."""
+def _explain_errors(name: str, has_moved: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Translate conflicts and temporary errors.
+
+    deltalake raises the same error for conflicts and for commits that the table never accepts, such as updates of a
+    table that allows only appends. A conflict has `has_moved`: another writer has committed meanwhile.
+    """
     from deltalake.exceptions import CommitFailedError, DeltaError  # noqa: PLC0415 - heavy
 
     try:
         yield
     except CommitFailedError as exc:
+        if not has_moved():
+            raise
         raise Conflict(str(exc)) from exc
+    except FileNotFoundError:
+        raise
     except OSError as exc:
         raise RetriableError(f"{name}: the storage is not available: {exc}") from exc
     except DeltaError as exc:

@@ -25,7 +25,7 @@ _SCHEMA_START: Final = '{"schema":'
 _MIN_BLOCK: Final = 1 << 22
 _MAX_BLOCK: Final = (1 << 31) - 1
 _LINE_START: Final = '\n{"p":'
-_PARSE_ERRORS: Final = (pa.ArrowException, ValueError, KeyError, TypeError)
+_PARSE_ERRORS: Final = (pa.ArrowException, ArithmeticError, ValueError, KeyError, TypeError)
 """Errors of the codecs for values or schemas that are not valid."""
 
 

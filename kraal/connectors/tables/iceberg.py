@@ -159,8 +159,8 @@ def make_catalog(name: str, properties: Mapping[str, str]) -> Any:
 def read_offsets(metadata: Any, property_name: str) -> dict[TopicPartition, int]:
     """Return the offsets of the latest snapshot of the main branch that has them.
 
-    If all snapshots with offsets have expired, the table property has those of the latest commit. It is not used
-    otherwise, because a rollback of the table does not change it.
+    If these snapshots have expired, the table property has the offsets of the latest commit. It is not used after a
+    rollback of the table, which does not change it.
     """
     snapshot = metadata.current_snapshot()
     while snapshot is not None:
@@ -169,10 +169,20 @@ def read_offsets(metadata: Any, property_name: str) -> dict[TopicPartition, int]
             return parse_offsets(text)
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else metadata.snapshot_by_id(parent)
-    has_offsets = any(
-        s.summary is not None and s.summary[property_name] is not None for s in metadata.snapshots
+    if _has_later_offsets(metadata, property_name):
+        return {}
+    return parse_offsets(metadata.properties.get(property_name, "{}"))
+
+
+def _has_later_offsets(metadata: Any, property_name: str) -> bool:
+    """Return whether a snapshot after the current one has offsets, because the table was rolled back."""
+    current = metadata.current_snapshot()
+    number = 0 if current is None else current.sequence_number or 0
+    return any(
+        (snapshot.sequence_number or 0) > number
+        for snapshot in metadata.snapshots
+        if snapshot.summary is not None and snapshot.summary[property_name] is not None
     )
-    return {} if has_offsets else parse_offsets(metadata.properties.get(property_name, "{}"))
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:

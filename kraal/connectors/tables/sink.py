@@ -75,7 +75,17 @@ class TableSinkTask(SinkTask):
     def write(self, batch: SinkBatch) -> None:
         assert self._writer is not None  # noqa: S101 - set by start
         records: Any = batch.frame.toArrow() if batch.table is None else batch.table
-        self._writer.write(records.select(_COLUMNS), batch.ranges, batch.report, batch.check_owned)
+        self._writer.write(records.select(_COLUMNS), batch.ranges, _refuse, batch.check_owned)
+
+
+def _refuse(partition: TopicPartition, offset: int, error: BaseException) -> None:
+    """Fail the task because of a record that cannot be written, also with `errors.tolerance=all`.
+
+    Dead letters are written after `write`, when the table contains the offset of the record already. A failure in
+    between would lose the record.
+    """
+    del partition, offset
+    raise error
 
 
 class IcebergSinkTask(TableSinkTask):

@@ -100,7 +100,13 @@ def _require(*kinds: type) -> Adapt:
 _INT, _TEXT, _BOOL = _require(int), _require(str), _require(bool)
 
 
+_SPECIAL_FLOATS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
+"""How JsonConverter writes these values."""
+
+
 def _adapt_float(value: Any) -> Any:
+    if value in _SPECIAL_FLOATS:
+        return float(value)
     number = _require(int, float, Decimal)(value)
     return None if number is None else float(number)
 
@@ -209,12 +215,18 @@ def _make_decimal(node: Node) -> Codec:
     return Codec(pa.string(), column_type, convert, adapt)
 
 
+_MAX_SHIFT: Final = 1000
+"""Maximum number of digits by which the point of a decimal is moved; larger powers would take long to compute."""
+
+
 def _encode_decimal(value: Decimal, scale: int) -> str:
     """Return the Base64 of a decimal's unscaled value. Raises ValueError if it has more digits after the point."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise ValueError(f"{value} is not a number")
     shift = exponent + scale
+    if abs(shift) > _MAX_SHIFT:
+        raise ValueError(f"{value} has too many digits")
     number, rest = divmod(int("".join(map(str, digits))) * 10 ** max(shift, 0), 10 ** max(-shift, 0))
     if rest:
         raise ValueError(f"{value} has more than {scale} digits after the decimal point")

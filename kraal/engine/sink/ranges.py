@@ -87,7 +87,8 @@ def check_stored_offsets(
             raise OffsetOutOfRange(
                 f"{name}: the target of the connector continues at offset {offset}, but the partition ends at "
                 f"{bounds[partition].high}. The topic was probably deleted and created again. To read it from its "
-                "start, stop the connector and delete its offsets (DELETE /connectors/NAME/offsets)"
+                "start, stop the connector, and set the offset of this partition to null (PATCH "
+                "/connectors/NAME/offsets)"
             )
 
 
