@@ -1,6 +1,6 @@
 """Owner of the ledger's log: adds batches to the totals of their tasks and partitions, and writes changed totals.
 
-A batch is added after its offsets are stored, so the ledger is never ahead of them. Delivery never waits for the
+A batch is added after its offsets are stored, so the ledger is never ahead of them. Delivery does not wait for the
 ledger: while its log is unavailable, the totals stay in memory, where their size is bounded.
 
 Another worker may have run a task meanwhile. So before each write, the keeper reads the log to its end and adds its
@@ -176,6 +176,8 @@ class LedgerKeeper:
         """
         try:
             end = self._log.end()
+            if end < self._position:
+                self._position = 0  # the topic was created again
             while self._position < end:
                 records = self._log.read(self._position, READ_RECORDS)
                 if not records:

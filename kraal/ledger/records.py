@@ -114,7 +114,7 @@ def _check_position(value: Any) -> Position:
 
 def offset_position(offset: Offset | None) -> Position:
     """Return a source's offset as a position; equal offsets have equal positions."""
-    return None if offset is None else json.dumps(offset, sort_keys=True, separators=(",", ":"))
+    return None if offset is None else json.dumps(dict(offset), sort_keys=True, separators=(",", ":"))
 
 
 def _to_json(content: object) -> str:

@@ -367,8 +367,8 @@ class Process(ABC, Generic[C]):
             ask(assembly.herder, ShutDown(), timeout_s=timeout_s)
         except KraalError as error:
             log.warning("Failed to stop all work within %g s: %s", timeout_s, error)
-        self._write_ledger(assembly)
         self._on_stopped(assembly)
+        self._write_ledger(assembly)
         if self._control_port is not None:
             self._control_port.close()
         if self._proofs is not None:

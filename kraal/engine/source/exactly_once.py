@@ -277,8 +277,10 @@ class TransactionWriter:
 
     def _commit(self) -> int:
         count = self._transactions.commit(self._pending_offsets)
-        counts = replace(self._pending_counts, written=count - self._pending_counts.dead_letters)
-        self._entry = BatchEntry(counts=counts, ranges=self._parts.ranges.advance(self._pending_offsets))
+        if self._parts.spec.counts_records:
+            counts = replace(self._pending_counts, written=count - self._pending_counts.dead_letters)
+            ranges = self._parts.ranges.advance(self._pending_offsets)
+            self._entry = BatchEntry(counts=counts, ranges=ranges)
         self._pending_offsets, self._pending_counts = {}, NO_COUNTS
         self._tracked_records.report_committed()
         return count

@@ -248,9 +248,10 @@ class StreamExecutor:
     def _make_report(self, progress: QueryProgress) -> BatchDone:
         now_s = time.monotonic()
         start_s, self._last_report_s = self._last_report_s, now_s
-        entry = BatchEntry(
-            counts=Counts(read=None, written=progress.records), ranges=self._ranges.advance(progress.offsets)
-        )
+        entry: BatchEntry | None = None
+        if self._spec.counts_records:
+            counts = Counts(read=None, written=progress.records)
+            entry = BatchEntry(counts=counts, ranges=self._ranges.advance(progress.offsets))
         self._offsets |= progress.offsets
         return BatchDone(
             offsets=progress.offsets,
@@ -259,7 +260,7 @@ class StreamExecutor:
             duration_s=now_s - start_s,
             write_path="by a streaming query: the connector is in real-time mode",
             continuous=True,
-            entry=entry if self._spec.counts_records else None,
+            entry=entry,
         )
 
     def _free_slots(self) -> None:

@@ -132,13 +132,16 @@ def fail_if_job_runs(description: str) -> Iterator[Any]:
     yield pytest.fail(f"Unexpected Spark job: {description}")
 
 
-def make_executor(config: Mapping[str, str] | None = None) -> tuple[NumbersExecutor, Numbers, Transactions]:
+def make_executor(
+    config: Mapping[str, str] | None = None, *, counts_records: bool = True
+) -> tuple[NumbersExecutor, Numbers, Transactions]:
     transactions = Transactions()
     spec = TaskSpec(
         task=TaskId(ConnectorName("c"), 0),
         task_config={},
         connector_config=config or {},
         transactions=transactions,
+        counts_records=counts_records,
     )
     context = SimpleNamespace(
         worker={},
@@ -321,6 +324,13 @@ def test_entry_of_a_transaction_contains_the_records_of_its_batches(monkeypatch:
         counts=Counts(read=4, written=4),
         ranges={PART: Range(None, '{"position":4}', RangeStart.RESUMED)},
     )
+
+
+def test_transaction_has_no_entry_without_a_ledger() -> None:
+    executor, _, _ = make_executor(counts_records=False)
+    done = run(executor.poll(requested=True))
+    assert isinstance(done, BatchDone)
+    assert done.entry is None
 
 
 def test_entry_of_a_repeated_transaction_counts_its_records_once() -> None:
