@@ -365,6 +365,8 @@ class SourceProofInput:
     """The resolved configs of the tasks."""
     read_offsets: Callable[[], Mapping[SourcePartition, Offset]]
     """Returns the stored offsets. Blocks; raises KraalError."""
+    is_started: bool = True
+    """Whether the connector is neither paused nor stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

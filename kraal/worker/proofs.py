@@ -14,7 +14,7 @@ from actors.messages.offsets import ShowOffsets
 from actors.runtime.mailbox import ask
 from kraal.config.connector.trimmed import trim_config
 from kraal.core.errors import Conflict, KraalError
-from kraal.core.ids import Config, ConnectorName, TaskId
+from kraal.core.ids import Config, ConnectorName, State, TargetState, TaskId
 from kraal.core.logging import use_subject
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.core.secrets import secrets
@@ -27,6 +27,7 @@ from kraal.proof.scope import ALL_RECORDS, ProofScope
 
 if TYPE_CHECKING:
     from actors.assembly import Assembly
+    from kraal.cluster.views.snapshot import Snapshot
     from kraal.config.variables import ResolvedConfig
     from kraal.core.offsets import OffsetPairs
     from kraal.engine.api import Engine
@@ -96,8 +97,10 @@ class Proofs:
     wall_ms: Callable[[], int]
     needs_java: Callable[[Config], bool] = lambda _: False
     """Returns whether the transforms or converters of a config are Java classes."""
-    runs_here: Callable[[ConnectorName], bool] = lambda _: True
-    """Returns whether this worker runs a connector."""
+    is_started: Callable[[ConnectorName], bool] = lambda _: True
+    """Returns whether a connector is neither paused nor stopped."""
+    runs_elsewhere: Callable[[ConnectorName], bool] = lambda _: False
+    """Returns whether another worker runs a connector."""
     on_change: Callable[[ConnectorName], object] = lambda _: None
     """Called when a proof of a connector has started or ended, on any thread."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -151,12 +154,12 @@ class Proofs:
             return list(self._states.values())
 
     def metrics(self) -> list[ProofMetrics]:
-        """Return the metrics of the latest complete proofs of the connectors that this worker runs."""
+        """Return the metrics of the latest complete proofs, except of connectors that another worker runs."""
         with self._lock:
             return list(self._metrics.values())
 
     def forget(self, existing: Container[ConnectorName]) -> None:
-        """Remove the proofs of deleted connectors, and the metrics of connectors that this worker no longer runs.
+        """Remove the proofs of deleted connectors, and the metrics of connectors that another worker runs.
 
         Otherwise, the metrics of a worker could differ for ever from those of a later proof on another worker.
         """
@@ -166,7 +169,11 @@ class Proofs:
                 for name, state in self._states.items()
                 if name in existing or name == self._running
             }
-            self._metrics = {name: metrics for name, metrics in self._metrics.items() if self.runs_here(name)}
+            self._metrics = {
+                name: metrics
+                for name, metrics in self._metrics.items()
+                if name in existing and not self.runs_elsewhere(name)
+            }
 
     def close(self) -> None:
         """Cancel the running proof."""
@@ -191,7 +198,7 @@ class Proofs:
         ended_ms = self.wall_ms()
         with self._lock:
             self._states[state.connector] = replace(ended, ended_ms=ended_ms)
-            if state.scope.is_complete and self.runs_here(name):
+            if state.scope.is_complete and not self.runs_elsewhere(name):
                 self._metrics[name] = ended.to_metrics(ended_ms)
             self._running = self._proof = None
         self.on_change(name)
@@ -232,7 +239,9 @@ class Proofs:
             return {SourcePartition.of(partition): offset for partition, offset in self.source_offsets(name)}
 
         resolved_configs = [trim_config(self.resolve(task_config).config) for task_config in task_configs]
-        source = SourceProofInput(task_configs=resolved_configs, read_offsets=read_offsets)
+        source = SourceProofInput(
+            task_configs=resolved_configs, read_offsets=read_offsets, is_started=self.is_started(name)
+        )
         return ProofRequest(source=source, max_age_ms=max_age_ms, sample_percent=sample_percent)
 
 
@@ -253,7 +262,8 @@ def make_proofs(
         lambda name: ask(assembly.herder, ShowOffsets(name=name), timeout_s=_OFFSETS_TIMEOUT_S),
         wall_ms,
         partial(_needs_java_chain, plugins),
-        lambda name: name in assembly.metrics.current().instance_states,
+        lambda name: is_started(assembly.published.latest, name),
+        lambda name: runs_elsewhere(assembly.published.latest, name),
     )
 
 
@@ -262,6 +272,21 @@ def _needs_java_chain(plugins: WorkerPlugins, config: Config) -> bool:
     name = plugins.registry.resolve(config.get("connector.class") or "")
     is_java = name is not None and plugins.registry.is_java(name)
     return not is_java and needs_java(plugins.registry, plugins.defaults.raw, config)
+
+
+def is_started(snapshot: Snapshot, name: ConnectorName) -> bool:
+    """Return whether a connector is neither paused nor stopped. Pure."""
+    entry = snapshot.config.connectors.get(name)
+    return entry is not None and entry.target is TargetState.STARTED
+
+
+def runs_elsewhere(snapshot: Snapshot, name: ConnectorName) -> bool:
+    """Return whether another worker has started a connector, according to the connector's status. Pure."""
+    statuses = snapshot.status.statuses.get(name)
+    status = None if statuses is None else statuses.connector
+    if status is None or status.state not in {State.RUNNING, State.PAUSED}:
+        return False
+    return status.worker_id != snapshot.worker_id
 
 
 def _log_result(state: ProofState) -> None:

@@ -17,7 +17,7 @@ from kraal.proof.scope import ALL_RECORDS, ProofScope
 from web.openapi.operation import Operation, Query
 from web.openapi.proofs import PROOF
 from web.rendering import json_response
-from web.requests.ask_workers import all_workers, ask_workers, should_ask_workers
+from web.requests.ask_workers import ask_workers, should_ask_workers
 from web.requests.paths import connector_name
 from web.resource import Endpoint, endpoint, live_snapshot
 
@@ -116,9 +116,8 @@ def _show(proofs: ProofRunner) -> Endpoint:
     async def get(services: Services, request: Request) -> Response:
         name, snapshot = connector_name(request), await live_snapshot(services)
         view.connector_config(snapshot, name)  # raises NotFound
-        other_workers = (
-            all_workers(snapshot) - {snapshot.worker_id} if should_ask_workers(services, request) else set()
-        )
+        members = await services.members.urls(snapshot) if should_ask_workers(services, request) else {}
+        other_workers = members.keys() - {snapshot.worker_id}
         responses, _ = await ask_workers(services, request, other_workers, "", _parse_state)
         own_state = proofs.latest(name)
         states = [*([] if own_state is None else [own_state]), *(state for _, state in responses)]

@@ -16,6 +16,8 @@ from kraal.proof.result import RUNNING, Verdict, format_lines
 
 _FIRST_POLL_S: Final = 0.1
 _MAX_POLL_S: Final = 2.0
+_MAX_OTHER_S: Final = 30.0
+"""Maximum time for which responses may contain another proof."""
 _MS_PER_SECOND: Final = 1000
 _EXIT_CODES: Final = {Verdict.PROVED: 0, Verdict.DIFFERENT: 1, Verdict.UNDECIDED: 2}
 
@@ -91,12 +93,21 @@ def _start(rest: Rest, name: str, query: list[tuple[str, str]]) -> dict[str, Any
     return state
 
 
-def _wait(rest: Rest, name: str, state: dict[str, Any]) -> dict[str, Any]:
-    """Poll the proof until it ends; return its state."""
-    poll_s = _FIRST_POLL_S
+def _wait(rest: Rest, name: str, started: dict[str, Any]) -> dict[str, Any]:
+    """Poll the proof that was started until it ends; return its state.
+
+    Behind a load balancer, another worker may respond with an earlier proof while the worker of this proof is busy.
+    """
+    state, poll_s, other_s = started, _FIRST_POLL_S, 0.0
     with Progress(f"Proving {name}"):
-        while state["state"] == RUNNING:
+        while state["state"] == RUNNING or state["started_ms"] != started["started_ms"]:
             rest.clock.pause(poll_s)
+            other_s = 0.0 if state["started_ms"] == started["started_ms"] else other_s + poll_s
+            if other_s > _MAX_OTHER_S:
+                raise KraalError(
+                    f"{rest.target.url} responds with another proof of {name} than the one that was started; use the "
+                    "URL of one worker (--url) instead of that of a load balancer"
+                )
             poll_s = min(_MAX_POLL_S, poll_s * 2)
             state = rest.get("connectors", name, "proof")
     return state

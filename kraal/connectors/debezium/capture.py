@@ -30,6 +30,7 @@ _REQUIRED: Final[Mapping[str, frozenset[str]]] = {
     "topic.naming.strategy": frozenset({_TOPIC_NAMING}),
     "field.name.adjustment.mode": frozenset({"none"}),
     "skipped.operations": frozenset({"t"}),
+    "transaction.boundary": frozenset({"poll"}),
 }
 """The only supported values of these keys; each is the default."""
 _UNSUPPORTED: Final = (

@@ -19,15 +19,15 @@ CATALOG_QUERY: Final = """
         t.typname AS type_name, t.typtype::text AS type_kind, a.atttypmod AS modifier,
         format_type(a.atttypid, a.atttypmod) AS declared_type,
         a.attgenerated::text <> '' AS is_generated,
-        (SELECT array_position(i.indkey::int2[], a.attnum) FROM pg_catalog.pg_index i
-            WHERE i.indrelid = c.oid AND i.indisprimary) AS key_position
+        (SELECT array_position(k.conkey, a.attnum) FROM pg_catalog.pg_constraint k
+            WHERE k.conrelid = c.oid AND k.contype = 'p') AS key_position
     FROM pg_catalog.pg_class c
         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
         JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
         JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
     WHERE c.relkind IN ('r', 'p') AND left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'
 """
-"""Returns a row for each column of each table of users."""
+"""Returns a row for each column of each table of users. The columns of a key do not include those of INCLUDE."""
 
 
 Types = Mapping[str, ColumnType | None]
@@ -75,12 +75,15 @@ def find_tables(rows: Iterable[Mapping[str, Any]], capture: Capture) -> tuple[li
 
     Also return the tables and columns that cannot be compared, with the reasons.
     """
-    tables: list[CapturedTable] = []
+    tables: dict[str, CapturedTable] = {}
     not_compared: list[str] = []
     for (schema, table), group in groupby(rows, key=lambda row: (row["schema_name"], row["table_name"])):
         if not capture.captures(schema, table):
             continue
-        columns = list(group)
+        topic, columns = capture.make_topic(schema, table), list(group)
+        if topic in tables:
+            not_compared.append(f"{schema}.{table} (its topic is that of {tables[topic].name})")
+            continue
         infos = [_parse_column(column) for column in columns]
         types = {info.name: choose_type(info, capture) for info in infos}
         if (reason := _find_table_problem(columns, infos, types)) is not None:
@@ -98,16 +101,14 @@ def find_tables(rows: Iterable[Mapping[str, Any]], capture: Capture) -> tuple[li
             if problem is not None
         ]
         compared_values = [info for info in values if problems[info.name] is None]
-        tables.append(
-            CapturedTable(
-                schema=schema,
-                table=table,
-                topic=capture.make_topic(schema, table),
-                key=_add_types(_list_key(infos), types),
-                columns=_add_types(compared_values, types),
-            )
+        tables[topic] = CapturedTable(
+            schema=schema,
+            table=table,
+            topic=topic,
+            key=_add_types(_list_key(infos), types),
+            columns=_add_types(compared_values, types),
         )
-    return tables, not_compared
+    return list(tables.values()), not_compared
 
 
 def _list_key(infos: Iterable[ColumnInfo]) -> list[ColumnInfo]:

@@ -30,6 +30,9 @@ _DRIVER_PROPERTIES: Final = (
 _CONNECT_TIMEOUT_S: Final = 30
 _SOCKET_TIMEOUT_S: Final = 1800
 _FETCH_ROWS: Final = 10_000
+_MIN_VERSION: Final = 140000
+"""The first version whose `extract` is exact."""
+_VERSION_QUERY: Final = "SELECT current_setting('server_version_num')::int AS version"
 _POSITION_QUERY: Final = """
     SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END
         - '0/0'::pg_lsn)::bigint AS position
@@ -101,6 +104,9 @@ class PostgresSource(KeyedSource):
     @override
     def list_tables(self, spark: SparkSession) -> tuple[Sequence[KeyedTable], Sequence[str]]:
         load_driver(spark, DRIVERS[POSTGRESQL], self._plugin)
+        version = self._query(spark, _VERSION_QUERY)[0]["version"]
+        if version < _MIN_VERSION:
+            raise NotComparable(f"a proof requires PostgreSQL 14 or later, and this is {version // 10_000}")
         rows = self._query(spark, CATALOG_QUERY)
         rows.sort(key=lambda row: (row["schema_name"], row["table_name"]))
         tables, not_compared = find_tables(rows, self._capture)

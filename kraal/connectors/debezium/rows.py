@@ -28,6 +28,8 @@ _IS_DELETED: Final = "is_deleted"
 _IS_ROW: Final = "is_row"
 """Whether a record is a change event with the state of a row."""
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_MIN_INTEGER: Final = -(2**63)
+_MAX_INTEGER: Final = 2**63 - 1
 _DELETE: Final = "d"
 _ROW_OPERATIONS: Final = ("c", "r", "u")
 _DELETED_FIELD: Final = "__deleted"
@@ -217,7 +219,9 @@ def _make_literal(column: ComparedColumn, value: object) -> str | None:
     """Return the SQL literal of a value; None if the column cannot have the value."""
     match column.type.literal:
         case "integer":
-            return f"{value}::bigint" if isinstance(value, int) else None
+            if not isinstance(value, int) or isinstance(value, bool):
+                return None
+            return f"'{value}'::bigint" if _MIN_INTEGER <= value <= _MAX_INTEGER else None
         case "uuid":
             return f"'{value}'" if isinstance(value, str) and _UUID.fullmatch(value) else None
         case _:

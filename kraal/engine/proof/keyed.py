@@ -73,6 +73,10 @@ class KeyedProof:
         name, config = self._spec.task.connector, self._spec.connector_config
         if request.source is None:
             raise NotComparable(f"{name} is not a source")
+        if not request.source.is_started:
+            raise NotComparable(
+                "the connector is paused or stopped, so that it delivers no changes; resume it first"
+            )
         if request.max_age_ms is not None or request.sample_percent is not None:
             raise NotComparable("only a proof of a sink can compare a part of the records")
         read_offsets = request.source.read_offsets

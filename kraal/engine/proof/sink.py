@@ -164,33 +164,43 @@ class _Comparison:
         starts = {} if narrowed is None else {partition: start for partition, (start, _) in narrowed.items()}
         # Without positions, the target may have rows of records that the topics no longer have.
         has_other_rows = narrowed is None and any(start > 0 for start, _ in ranges.values())
-        is_partial = has_other_rows or request.sample_percent is not None
-        ranges = ranges if narrowed is None else narrowed
+        is_sample = request.sample_percent is not None
+        ranges = _select_ranges(ranges if narrowed is None else narrowed, request.sample_percent)
+        if not ranges:
+            raise NotComparable("the target has no file whose records are all among those to compare")
         no_rows: tuple[Tally, StructType | None] = (Tally(), None)
         (expected, schema), summary = self._with_expected(ranges, _tally_rows, no_rows)
         rows = target.stored_rows(spark, schema, starts)
         stored = Tally() if rows is None else tally(hash_rows(rows))
         differences = Differences()
         if stored != expected:
-            differences, stored = self._locate(ranges, schema, starts)
+            differences, stored = self._locate(ranges, schema, starts, extends=not is_sample)
         return ProofResult(
             ranges=ranges,
             expected_count=expected.count,
             stored_count=stored.count,
             differences=differences,
             skipped=_count_skipped(summary, has_dead_letters=has_dead_letters),
-            is_partial=is_partial,
+            is_partial=has_other_rows or is_sample,
         )
 
     def _locate(
-        self, ranges: Ranges, schema: StructType | None, starts: Mapping[TopicPartition, int]
+        self,
+        ranges: Ranges,
+        schema: StructType | None,
+        starts: Mapping[TopicPartition, int],
+        *,
+        extends: bool,
     ) -> tuple[Differences, Tally]:
-        """Compare row by row. The target is read before the ends of the topics, so each of its rows has a record."""
+        """Compare row by row; if `extends`, with the records up to the ends of the topics.
+
+        The target is read before these ends, so each of its rows has a record.
+        """
         rows = self.target.stored_rows(self.spark.session, schema, starts)
         stored = None if rows is None else HashedRows.of(hash_rows(rows))
         tally_of_stored = Tally() if stored is None else stored.tally
         try:
-            bounds = self.broker.bounds(sorted(ranges))
+            bounds = self.broker.bounds(sorted(ranges)) if extends else {}
             extended = {
                 partition: (start, max(end, bounds[partition].high if partition in bounds else end))
                 for partition, (start, end) in ranges.items()
@@ -233,7 +243,7 @@ class _Comparison:
 
 
 def _choose_ranges(broker: BrokerQueries, request: ProofRequest) -> Ranges:
-    """Return the offsets to compare: those from the first record to the committed offset, or a sample of them."""
+    """Return the offsets to compare: of each partition, from the first record to the committed offset."""
     ranges: dict[TopicPartition, tuple[int, int]] = {}
     bounds = broker.bounds(sorted(request.committed))
     for partition, bound in bounds.items():
@@ -246,11 +256,18 @@ def _choose_ranges(broker: BrokerQueries, request: ProofRequest) -> Ranges:
         if request.max_age_ms is not None:
             first = broker.find_offset_since(partition, request.max_age_ms)
             start = end if first is None else max(start, first)
-        if start < end and request.sample_percent is not None:
-            start, end = choose_sample(start, end, request.sample_percent)
         if start < end:
             ranges[partition] = (start, end)
     return ranges
+
+
+def _select_ranges(ranges: Ranges, sample_percent: float | None) -> Ranges:
+    """Return the ranges with records, or a sample of each."""
+    return {
+        partition: (start, end) if sample_percent is None else choose_sample(start, end, sample_percent)
+        for partition, (start, end) in ranges.items()
+        if start < end
+    }
 
 
 def _tally_rows(rows: DataFrame) -> tuple[Tally, StructType | None]:

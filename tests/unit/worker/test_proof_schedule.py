@@ -85,8 +85,8 @@ def test_results_of_deleted_and_moved_connectors_are_removed() -> None:
         wait_until(f"{name} was proved", partial(has_metrics, proofs, count), timeout_s=30)
     schedule.start_due_proof()
     assert [state.connector for state in proofs.states()] == [A]
-    assert [metrics.connector for metrics in proofs.metrics()] == list(names)
-    proofs.runs_here = lambda _: False
+    assert [metrics.connector for metrics in proofs.metrics()] == [A]
+    proofs.runs_elsewhere = lambda _: True
     schedule.start_due_proof()
     assert (proofs.metrics(), len(proofs.states())) == ([], 1)
     proofs.start(A, {})

@@ -57,6 +57,16 @@ def test_prove_polls_until_the_proof_has_ended(kraal: Kraal, worker: Connect) ->
     assert worker.requests() == [f"POST {PATH}", *[f"GET {PATH}"] * 3]
 
 
+def test_other_proof_is_not_shown(kraal: Kraal, worker: Connect) -> None:
+    earlier = make_state("DIFFERENT") | {"started_ms": RUNNING["started_ms"] - 1}
+    script(worker, RUNNING, earlier, make_state("PROVED"))
+    assert kraal.out("prove", "orders-sink").startswith("proved up to orders-0@12,345")
+    script(worker, earlier)
+    assert "responds with another proof of orders-sink than the one that was started" in kraal.error(
+        "prove", "orders-sink", code=2
+    )
+
+
 def test_differences_have_exit_code_1(kraal: Kraal, worker: Connect) -> None:
     script(worker, make_state("DIFFERENT", missing=2))
     result = kraal("prove", "orders-sink")

@@ -99,7 +99,7 @@ def test_query_selects_the_text_of_each_column_with_quoted_names() -> None:
 @pytest.mark.parametrize(
     ("key", "condition"),
     [
-        ('{"id":7,"name":"O\'Neil\\\\"}', "(\"id\" = 7::bigint AND \"name\" = E'O''Neil\\\\')"),
+        ('{"id":7,"name":"O\'Neil\\\\"}', "(\"id\" = '7'::bigint AND \"name\" = E'O''Neil\\\\')"),
         ('{"id":"7; DROP TABLE orders","name":"a"}', "false"),
         ('{"id":7}', "false"),
         ('{"name":"a","id":7}', "false"),
