@@ -326,3 +326,21 @@ def test_topic_that_was_created_again_receives_the_totals(
     scheduler.advance(2 * RETRY_DELAY_S)
     assert Worker(scheduler, new_log).task.read == 15
     assert Worker(scheduler, new_log).partition == PartitionTotals(since=0, end=15)
+
+
+def test_idle_worker_notices_that_another_one_created_the_topic_again(
+    scheduler: Scheduler, ledger_log: MemoryLog
+) -> None:
+    worker = Worker(scheduler, ledger_log)
+    for start in range(0, 50, 10):
+        worker.add(record(start, start + 10))
+        scheduler.advance(WRITE_INTERVAL_S)
+    assert worker.keeper is not None
+    new_log = MemoryLog("ledger")
+    worker.keeper._log = new_log  # noqa: SLF001 - as if the topic was deleted and created
+    worker.add(record(50, 55))
+    scheduler.advance(3 * WRITE_INTERVAL_S)
+    end = new_log.end()
+    scheduler.advance(10 * WRITE_INTERVAL_S)
+    assert new_log.end() == end, "the totals are not written again and again"
+    assert Worker(scheduler, new_log).task.read == 55
