@@ -59,9 +59,9 @@ def prove(rest: Rest, name: str, *, since: datetime | None, sample: float | None
 
     A worker applies the converters and transforms of the connector to the records of the topics or of the source, and
     compares the result with the target or the topics. Shows the number of missing, repeated and unexpected records,
-    and their positions. The connector may be running. Targets:
-    files of FileStreamSink and SparkSink, and tables of SparkSink. Sources: files of FileStreamSource and SparkSource,
-    tables of SparkSource, MirrorSource, and tables of Debezium's PostgreSQL source.
+    and their positions. The connector may be running. Targets: files of FileStreamSink and SparkSink, and tables of
+    SparkSink. Sources: FileStreamSource, SparkSource except for streams, MirrorSource, VerifiableSource, and tables of
+    Debezium's PostgreSQL source.
     """
     query: list[tuple[str, str]] = []
     if since is not None:
