@@ -88,6 +88,7 @@ def test_file_sink_is_proved_until_a_line_is_removed_or_repeated(pipe: Pipe, pro
         "rows": 2,
         "offsets": [{"topic": pipe.topic, "partition": 0, "first": 1234, "last": 1235}],
         "source_records": [],
+        "keys": [],
     }
 
     code, output = prove(pipe.sink, "--since", "2099-01-01")
