@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,10 @@ def settings(topic: str) -> dict[str, str]:
 
 
 def read_counts(cluster: ProcessCluster, worker: int, name: str) -> tuple[int, int, list[object]]:
-    body = cluster.workers[worker].get(f"/connectors/{name}/ledger").body
+    response = cluster.workers[worker].get(f"/connectors/{name}/ledger")
+    if response.status != HTTPStatus.OK:  # the worker has not read the config yet, or a rebalance is in progress
+        return 0, 0, []
+    body = response.body
     tasks = body["tasks"]
     uncounted = [each for part in body["partitions"] for each in part["uncounted"]]
     return sum(task["read"] for task in tasks), sum(task["written"] for task in tasks), uncounted

@@ -152,6 +152,7 @@ def find_owner(cluster: ProcessCluster, name: str) -> int:
     return owners[0]
 
 
+@pytest.mark.one_a_day("mode")
 @pytest.mark.parametrize("mode", ["cdc", "append"])
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_table_equals_the_topic_after_kills(

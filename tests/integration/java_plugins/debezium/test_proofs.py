@@ -160,6 +160,7 @@ def changes(database: PostgreSQL, sql: Callable[[int], str]) -> Iterator[None]:
     assert errors == []
 
 
+@pytest.mark.one_a_day("variant")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_rows_of_all_types_are_proved(cluster: ProcessCluster, database: PostgreSQL, variant: str) -> None:
     settings, not_compared = VARIANTS[variant]
@@ -251,6 +252,7 @@ def test_changes_behind_the_back_of_debezium_are_located_by_their_keys(
         assert get_keys(state, "unexpected") == [("public.people", "no key")]
 
 
+@pytest.mark.slow
 def test_user_who_may_only_read_suffices_while_rows_change(
     cluster: ProcessCluster, database: PostgreSQL
 ) -> None:
