@@ -28,7 +28,9 @@ def settings(topic: str) -> dict[str, str]:
 
 def read_counts(cluster: ProcessCluster, worker: int, name: str) -> tuple[int, int, list[object]]:
     response = cluster.workers[worker].get(f"/connectors/{name}/ledger")
-    if response.status != HTTPStatus.OK:  # the worker has not read the config yet, or a rebalance is in progress
+    if (
+        response.status != HTTPStatus.OK
+    ):  # the worker has not read the config yet, or a rebalance is in progress
         return 0, 0, []
     body = response.body
     tasks = body["tasks"]
