@@ -17,7 +17,7 @@ from kraal.core.offsets import Offset, SourcePartition, TopicPartition
 from kraal.engine import client_options
 from kraal.engine.api import ProofRequest, TaskSpec
 from kraal.engine.context import ExecutorContext
-from kraal.engine.proof.config import WITHOUT_SIDE_EFFECTS, with_client_id
+from kraal.engine.proof.config import WITHOUT_SIDE_EFFECTS, make_topics_reader
 from kraal.engine.proof.delivery import ReadOffsets, wait_for_delivery
 from kraal.engine.proof.frames import HashedRows
 from kraal.engine.proof.keyed_rows import (
@@ -48,7 +48,6 @@ MAX_ROUNDS: Final = 5
 _MAX_KEYS: Final = 200
 """Maximum number of keys by which the rows of a table are selected; for more keys, all rows are read."""
 _SHOWN_KEYS: Final = 3
-_READ_COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
 
 Ranges = dict[TopicPartition, tuple[int, int]]
 
@@ -62,10 +61,9 @@ class KeyedProof:
         """Prepare a proof; `spec` must have the resolved config of the connector as `connector_config`."""
         self._context, self._group, self._source = context, group, source
         self._spec = replace(spec, connector_config={**spec.connector_config, **WITHOUT_SIDE_EFFECTS})
-        settings = client_options.written_topics_settings(context.worker, spec.connector_config)
-        name = spec.task.connector
-        options = client_options.range_options(settings, client_options.proof_client_id(name))
-        self._reader = RangeReader(with_client_id(options | _READ_COMMITTED, name), skips_lost_offsets=True)
+        self._reader = make_topics_reader(
+            context.worker, spec.connector_config, spec.task.connector, skips_lost_offsets=True
+        )
         self._cancelled = threading.Event()
 
     def run(self, request: ProofRequest) -> ProofResult:
@@ -267,8 +265,8 @@ class _Comparison:
         from pyspark import StorageLevel  # noqa: PLC0415 - loaded after the start of Spark
 
         # Persisted rows would keep their plan, which doubles with each round.
-        kept = rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
-        return kept, kept.count()
+        computed_rows = rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
+        return computed_rows, computed_rows.count()
 
     def _pause(self, seconds: float) -> None:
         if self.cancelled.wait(seconds):

@@ -14,7 +14,7 @@ from kraal.engine.api import ProofRequest, TaskSpec
 from kraal.engine.columns.functions import F
 from kraal.engine.context import ExecutorContext
 from kraal.engine.kafka_io.dead_letter_writer import read_dead_letter_topic
-from kraal.engine.proof.config import WITHOUT_SIDE_EFFECTS, with_client_id
+from kraal.engine.proof.config import WITHOUT_SIDE_EFFECTS, make_topics_reader
 from kraal.engine.proof.delivered import (
     DeliveredRecords,
     PolledRecords,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _BATCH: Final = "__kraal_batch"
-_READ_COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
 
 
 class SourceProof:
@@ -46,10 +45,9 @@ class SourceProof:
         self._context, self._group = context, group
         self._has_dead_letters = read_dead_letter_topic(spec.connector_config) is not None
         self._spec = replace(spec, connector_config={**spec.connector_config, **WITHOUT_SIDE_EFFECTS})
-        settings = client_options.written_topics_settings(context.worker, spec.connector_config)
-        name = spec.task.connector
-        options = client_options.range_options(settings, client_options.proof_client_id(name))
-        self._reader = RangeReader(with_client_id(options | _READ_COMMITTED, name), skips_lost_offsets=False)
+        self._reader = make_topics_reader(
+            context.worker, spec.connector_config, spec.task.connector, skips_lost_offsets=False
+        )
         self._cancelled = threading.Event()
 
     def run(self, request: ProofRequest) -> ProofResult:

@@ -117,7 +117,7 @@ def test_batches_of_an_interval_are_written_together(scheduler: Scheduler, ledge
     assert other.partition == PartitionTotals(since=0, end=31)
 
 
-def test_nothing_is_written_without_batches(scheduler: Scheduler, ledger_log: MemoryLog) -> None:
+def test_keeper_without_batches_writes_no_records(scheduler: Scheduler, ledger_log: MemoryLog) -> None:
     worker = Worker(scheduler, ledger_log)
     worker.add(record(0, 10))
     scheduler.advance(10 * WRITE_INTERVAL_S)
