@@ -37,6 +37,7 @@ MODULES_WITH_OTHER_KEYS = {
     ROOT / "kraal/converters/schema_registry/client.py",
     ROOT / "kraal/connectors/debezium/capture.py",
     ROOT / "kraal/connectors/debezium/postgresql.py",
+    ROOT / "kraal/engine/proof/config.py",
 }
 """Modules that also read settings of librdkafka, Spark, the registry client and Debezium."""
 DISTRIBUTED_CONFIG = {

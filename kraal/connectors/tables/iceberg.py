@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +29,8 @@ _NO_RETRIES: Final = {"commit.retry.num-retries": "0"}
 """pyiceberg would repeat a commit after a conflict without comparing the offsets."""
 _MAX_LITERALS: Final = 200
 """Maximum number of keys in a filter; with more keys, their range selects the data files."""
+_CATALOG_TABLES: Final = 2
+"""The number of tables in which pyiceberg keeps an SQL catalog."""
 _RETRIABLE: Final = frozenset(
     {
         "sqlalchemy.exc.OperationalError",
@@ -150,9 +152,16 @@ def make_catalog(name: str, properties: Mapping[str, str]) -> Any:
     """Open a catalog; the directory of an SQLite database is created. Raises the errors of pyiceberg."""
     from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - heavy
 
+    if properties.get("type") != "sql":
+        return load_catalog(name, **properties)
+    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - heavy
+
     database = properties.get("uri", "").removeprefix("sqlite:///")
-    if properties.get("type") == "sql" and database != properties.get("uri", ""):
+    if database != properties.get("uri", ""):
         Path(database).parent.mkdir(parents=True, exist_ok=True)
+    for _ in range(_CATALOG_TABLES):
+        with suppress(DBAPIError):  # also raised if another task creates the same table at the same time
+            return load_catalog(name, **properties)
     return load_catalog(name, **properties)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -51,6 +52,12 @@ def count_uncounted(worker: WorkerProcess, name: str) -> int:
     return sum(each["end"] - each["start"] for part in partitions for each in part["uncounted"])
 
 
+def count_partitions(file: Path, name: str) -> int:
+    """Return the number of a connector's partitions in the file of a ledger."""
+    key = rb'\["%s",\{[^}]*\}\]' % name.encode()
+    return len(set(re.findall(key, file.read_bytes()))) if file.exists() else 0
+
+
 def test_totals_equal_the_records_and_a_kill_leaves_at_most_an_uncounted_range(
     kafka: Broker, make_worker: Callable[..., WorkerProcess], tmp_path: Path
 ) -> None:
@@ -73,6 +80,7 @@ def test_totals_equal_the_records_and_a_kill_leaves_at_most_an_uncounted_range(
     assert f'kraal_delivery_records{{{label},outcome="written"}} {count}\n' in metrics
     assert f"kraal_delivery_law_breaks{{{label}}} 0\n" in metrics
 
+    worker.wait_until("the totals of both partitions are written", lambda: count_partitions(file, name) == 2)
     produce(kafka, topic, THIRD)
     psutil.wait_procs(worker.kill(), timeout=120)
     worker.start()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -204,6 +207,20 @@ def test_catalog_that_is_not_available_is_retried(properties: dict[str, str]) ->
         RetriableError, match=r"shop\.orders: the catalog or the storage is not available: .+"
     ):
         table.load([PARTITION])
+
+
+def test_tasks_that_create_a_catalog_at_the_same_time_open_it(tmp_path: Path) -> None:
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
+    count = 8
+    together = threading.Barrier(count)
+
+    def open_catalog() -> None:
+        together.wait(30)
+        make_catalog("iceberg", properties)
+
+    with ThreadPoolExecutor(count) as pool:
+        for future in [pool.submit(open_catalog) for _ in range(count)]:
+            future.result(30)
 
 
 def test_lost_partitions_prevent_the_commit(lake: Lake) -> None:
