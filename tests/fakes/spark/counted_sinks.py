@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +12,7 @@ from confluent_kafka import Producer
 
 from kraal.testing import ProcessCluster
 from scripts.harness.postgresql import PostgreSQL
+from tests.fakes.spark.feed import Feed
 
 PARTITIONS: Final = 2
 WRITE_INTERVAL_S: Final = 0.1
@@ -88,37 +86,16 @@ def verifiable(cluster: ProcessCluster, name: str) -> CountedSink:
     return CountedSink({"connector.class": "VerifiableSink"}, read_numbers, is_readable=False)
 
 
-class Feed:
-    """A producer that continuously sends numbers to the partitions of a topic in turn."""
+def topic_feed(bootstrap: str, topic: str) -> Feed:
+    """Return a producer that continuously sends numbers to the partitions of a topic in turn."""
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 2})
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 2}
-        )
-        self._topic = topic
-        self._numbers = count()
-        self.sent_count = 0
-        """The number of records sent, which is also the next number."""
+    def add(numbers: range) -> None:
+        for n in numbers:
+            producer.produce(topic, b'{"n":%d}' % n, partition=n % PARTITIONS)
+        assert producer.flush(30) == 0
 
-    @contextmanager
-    def flowing(self) -> Iterator[None]:
-        """Send numbers while the body runs, then wait until all are acknowledged."""
-        stop_requested = threading.Event()
-        thread = threading.Thread(target=self._run, args=(stop_requested,), name="feed")
-        thread.start()
-        try:
-            yield
-        finally:
-            stop_requested.set()
-            thread.join()
-        assert self._producer.flush(30) == 0
-
-    def _run(self, stop_requested: threading.Event) -> None:
-        while not stop_requested.wait(WRITE_INTERVAL_S):
-            for n in (next(self._numbers) for _ in range(NUMBERS_PER_WRITE)):
-                self._producer.produce(self._topic, b'{"n":%d}' % n, partition=n % PARTITIONS)
-                self.sent_count = n + 1
-            self._producer.poll(0)
+    return Feed(add, interval_s=WRITE_INTERVAL_S, count=NUMBERS_PER_WRITE)
 
 
 def _numbers(data: bytes) -> list[int]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,8 +15,6 @@ from scripts.harness.postgresql import PostgreSQL
 from tests.fakes.spark.pipe import create_topic
 from tests.fakes.workers.examples import example
 
-WRITE_INTERVAL_S: Final = 0.5
-NUMBERS_PER_WRITE: Final = 100
 _NUMBER: Final = re.compile(rb'(?:\{.*"n":)?(\d+)\}?')
 _SCHEMALESS_JSON: Final = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -145,30 +141,3 @@ def verifiable(topic: str) -> CountedSource:
     """Return a VerifiableSource."""
     config = example("verifiable-source", {"topic": topic, "throughput": "200"})
     return CountedSource({**config, "tasks.max": "1"}, topic)
-
-
-class Feed:
-    """Adds numbers to a source continuously."""
-
-    def __init__(self, add: Callable[[range], None]) -> None:
-        self._add = add
-        self.added_count = 0
-        """The number of numbers added, which is also the next number."""
-
-    @contextmanager
-    def flowing(self) -> Iterator[None]:
-        """Add numbers while the body runs."""
-        stop_requested = threading.Event()
-        thread = threading.Thread(target=self._run, args=(stop_requested,), name="feed")
-        thread.start()
-        try:
-            yield
-        finally:
-            stop_requested.set()
-            thread.join()
-
-    def _run(self, stop_requested: threading.Event) -> None:
-        while not stop_requested.wait(WRITE_INTERVAL_S):
-            numbers = range(self.added_count, self.added_count + NUMBERS_PER_WRITE)
-            self._add(numbers)
-            self.added_count = numbers.stop

@@ -22,12 +22,13 @@ from scripts.harness.proofs import count_differences, prove
 from tests.fakes.spark.counted_sinks import (
     PARTITIONS,
     CountedSink,
-    Feed,
     file_stream,
     spark_files,
     spark_table,
+    topic_feed,
     verifiable,
 )
+from tests.fakes.spark.feed import Feed
 
 log = logging.getLogger(__name__)
 
@@ -113,14 +114,14 @@ class Trial:
 
     def wait_until_new_records_arrive(self) -> None:
         """Wait until a record sent after this call is written."""
-        next_number = self.feed.sent_count
+        next_number = self.feed.added_count
         self._wait_until(
             "new records arrived", lambda: max(self.sink.read_numbers(), default=-1) >= next_number
         )
 
     def wait_until_delivered(self) -> None:
         """Wait until every sent record is written."""
-        expected = set(range(self.feed.sent_count))
+        expected = set(range(self.feed.added_count))
         self._wait_until("all records were delivered", lambda: set(self.sink.read_numbers()) >= expected)
 
     def prove(self) -> Mapping[str, Any]:
@@ -135,14 +136,14 @@ class Trial:
         if self.sink.is_readable:
             assert proof["state"] == ("DIFFERENT" if duplicates else "PROVED"), proof
             assert count_differences(proof) == [0, duplicates, 0]
-            assert sum(span["end"] for span in proof["result"]["partitions"]) == self.feed.sent_count
+            assert sum(span["end"] for span in proof["result"]["partitions"]) == self.feed.added_count
         else:
             assert proof["state"] == "UNDECIDED", proof
 
     def _is_committed(self) -> bool:
         worker = next(worker for worker in self.cluster.workers if worker.alive)
         offsets = worker.get(f"/connectors/{self.name}/offsets").body["offsets"]
-        return int(sum(entry["offset"]["kafka_offset"] for entry in offsets)) == self.feed.sent_count
+        return int(sum(entry["offset"]["kafka_offset"] for entry in offsets)) == self.feed.added_count
 
     def _wait_until(self, description: str, done: Callable[[], bool]) -> None:
         def check() -> bool:
@@ -176,7 +177,7 @@ def test_stopped_reassigned_and_killed_sink_loses_no_records(
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 2})
     admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
     two_workers.start_dead()
-    sink, feed = create_sink(kind, two_workers, name, tmp_path, request), Feed(kafka.bootstrap, name)
+    sink, feed = create_sink(kind, two_workers, name, tmp_path, request), topic_feed(kafka.bootstrap, name)
     two_workers.create(name, {**sink.config, "topics": name})
     trial = Trial(two_workers, name, sink, feed)
     with feed.flowing():
@@ -184,20 +185,20 @@ def test_stopped_reassigned_and_killed_sink_loses_no_records(
         trial.repeat_fault(trial.stop)
         trial.repeat_fault(trial.move)
     trial.wait_until_delivered()
-    assert sorted(sink.read_numbers()) == list(range(feed.sent_count)), (
+    assert sorted(sink.read_numbers()) == list(range(feed.added_count)), (
         "stops and reassignments must not cause duplicates"
     )
     trial.check_proof(duplicates=0)
     with feed.flowing():
         trial.repeat_fault(trial.kill)
     trial.wait_until_delivered()
-    trial.check_proof(duplicates=len(sink.read_numbers()) - feed.sent_count)
+    trial.check_proof(duplicates=len(sink.read_numbers()) - feed.added_count)
     two_workers.stop(name)
     two_workers.wait_for_states(name, ["STOPPED"])
     counts = Counter(sink.read_numbers())
     duplicates = counts.total() - len(counts)
-    log.info("%s: %d records, %d duplicates", name, feed.sent_count, duplicates)
-    assert counts.keys() == set(range(feed.sent_count))
+    log.info("%s: %d records, %d duplicates", name, feed.added_count, duplicates)
+    assert counts.keys() == set(range(feed.added_count))
     if sink.is_exactly_once:
         assert duplicates == 0
     else:

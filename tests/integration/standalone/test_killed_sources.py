@@ -18,7 +18,6 @@ from scripts.harness.postgresql import postgresql
 from scripts.harness.proofs import prove
 from tests.fakes.spark.counted_sources import (
     CountedSource,
-    Feed,
     mirror,
     parse_number,
     python_data_source,
@@ -27,6 +26,7 @@ from tests.fakes.spark.counted_sources import (
     spark_table,
     verifiable,
 )
+from tests.fakes.spark.feed import Feed
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ def test_killed_worker_loses_no_records_of_its_source(
     counted_source: CountedSource, killable_worker: WorkerProcess, kafka: Broker
 ) -> None:
     worker, name = killable_worker, f"source-{uuid.uuid4().hex[:8]}"
-    feed = None if counted_source.add is None else Feed(counted_source.add)
+    feed = None if counted_source.add is None else Feed(counted_source.add, interval_s=0.5, count=100)
 
     def read_numbers() -> list[int]:
         records = read_topic(kafka.bootstrap, counted_source.topic, timeout_s=READ_TIMEOUT_S)
