@@ -87,10 +87,6 @@ class Task:
         assert self.observer.expect(Stopped).clean
 
 
-def uses_lane(done: BatchDone) -> bool:
-    return done.write_path.startswith(WritePath.LANE.value)
-
-
 @pytest.fixture(params=[WritePath.LANE, WritePath.WORKER_PRODUCER], ids=lambda write_path: write_path.name)
 def write_path(
     request: pytest.FixtureRequest, harness: TaskHarness, monkeypatch: pytest.MonkeyPatch
