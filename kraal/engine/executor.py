@@ -106,7 +106,7 @@ class NoExecutor:
     poll_interval_s = 1.0
     pause_s = 0.0
     can_wait = polls_when_idle = has_pending_commit = is_flowing = False
-    can_skip_poll = None
+    can_skip_poll: Callable[[], bool] | None = None
 
     def open(self) -> None:
         """No-op."""

@@ -98,6 +98,12 @@ class Source(SourceExecutor):
         self.plugin = CountingTask()
         self._task = self.plugin
 
+    def skips_poll(self) -> bool:
+        """Return whether the next poll is skipped."""
+        can_skip_poll = self.can_skip_poll
+        assert can_skip_poll is not None
+        return can_skip_poll()
+
     def poll_batch_numbers(self) -> list[int]:
         """Poll the executor. Return a list with the number of the returned batch, or an empty list."""
         attempt = self.poll(requested=True)
@@ -129,7 +135,7 @@ def test_batch_of_a_running_poll_waits_until_the_source_may_read() -> None:
     assert source.poll_batch_numbers() == []
     assert source.poll_batch_numbers() == []
     source.plugin.has_no_data = True
-    assert not source.can_skip_poll()
+    assert not source.skips_poll()
     permission.may_read = True
     source.plugin.on_poll = lambda: None
     assert source.poll_batch_numbers() == [1], "no record is lost"
@@ -141,14 +147,14 @@ def test_polls_of_an_idle_source_are_skipped_for_a_second(monkeypatch: pytest.Mo
     monkeypatch.setattr(executor, "time", SimpleNamespace(monotonic=lambda: time_s))
     source = Source(Permission())
     source.plugin.has_no_data = True
-    assert not source.can_skip_poll()
+    assert not source.skips_poll()
     source.poll_batch_numbers()
-    assert source.can_skip_poll()
+    assert source.skips_poll()
     source.plugin.has_no_data = False
-    assert not source.can_skip_poll()
+    assert not source.skips_poll()
     source.plugin.has_no_data = True
     time_s += executor.MAX_SKIPPED_S
-    assert not source.can_skip_poll()
+    assert not source.skips_poll()
 
 
 def test_continuous_source_that_must_not_read_is_suspended() -> None:

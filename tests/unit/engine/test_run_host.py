@@ -48,9 +48,7 @@ class Executor(NoExecutor):
     """An executor that is always idle."""
 
     poll_interval_s = 0.1
-
-    def can_skip_poll(self) -> bool:
-        return True
+    can_skip_poll = staticmethod(lambda: True)
 
 
 def test_timer_polls_only_at_the_latest_time() -> None:
