@@ -58,6 +58,13 @@ class Executor(Protocol):
         """Whether to call `poll` even when no batch is requested."""
 
     @property
+    def can_skip_poll(self) -> Callable[[], bool] | None:
+        """Returns whether the next poll would return no job and can be skipped; None if no poll can be skipped.
+
+        Must return within microseconds. Called on the poller thread, without the lock of the run.
+        """
+
+    @property
     def has_pending_commit(self) -> bool:
         """Whether a reported batch must be committed before a graceful stop."""
 
@@ -99,6 +106,7 @@ class NoExecutor:
     poll_interval_s = 1.0
     pause_s = 0.0
     can_wait = polls_when_idle = has_pending_commit = is_flowing = False
+    can_skip_poll: Callable[[], bool] | None = None
 
     def open(self) -> None:
         """No-op."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kraal.core.ids import TaskId
@@ -82,9 +83,9 @@ class PollTimer:
     def set_next(self, executor: Executor, *, soon: bool) -> None:
         """Call `poll` after the executor's pause (if `soon`), after its wait, or after its poll interval."""
         if soon:
-            self.set(executor.pause_s, together=True)
+            self._set_together(executor.pause_s, executor)
         elif not (executor.can_wait and self._wait()):
-            self.set(executor.poll_interval_s, together=True)
+            self._set_together(executor.poll_interval_s, executor)
 
     def is_current(self, number: int) -> bool:
         """Return whether the poll with this number is still scheduled; reliable only under the lock of the run."""
@@ -94,21 +95,34 @@ class PollTimer:
         """Return whether the executor's next poll is due after the same interval as the current one."""
         return executor.poll_interval_s == self._interval_s and not executor.can_wait
 
-    def set(self, delay_s: float, *, together: bool = False) -> None:
-        """Call `poll` after `delay_s` seconds; with `together`, at the next multiple of a short `delay_s` instead."""
+    def set(self, delay_s: float) -> None:
+        """Call `poll` after `delay_s` seconds."""
         self.cancel()
-        number = self._number
-
-        def poll_if_current() -> bool:
-            return self.is_current(number) and self._poll(number)
-
-        if not delay_s:
-            self._poller.call_soon(poll_if_current, self._owner)
-        elif together and delay_s <= MAX_SHARED_INTERVAL_S:
-            self._interval_s = delay_s
-            self._poller.call_at_interval(delay_s, poll_if_current, self._owner)
+        poll = partial(self._poll_if_current, self._number)
+        if delay_s:
+            self._poller.call_later(delay_s, poll, self._owner)
         else:
-            self._poller.call_later(delay_s, poll_if_current, self._owner)
+            self._poller.call_soon(poll, self._owner)
+
+    def _set_together(self, interval_s: float, executor: Executor) -> None:
+        """Call `poll` at the multiples of a short `interval_s`, at the same times as other tasks; skip idle polls."""
+        if not 0 < interval_s <= MAX_SHARED_INTERVAL_S:
+            self.set(interval_s)
+            return
+        self.cancel()
+        self._interval_s = interval_s
+        number, can_skip_poll = self._number, executor.can_skip_poll
+        can_skip = None
+        if can_skip_poll is not None:
+
+            def can_skip() -> bool:
+                return self.is_current(number) and can_skip_poll()
+
+        poll = partial(self._poll_if_current, number)
+        self._poller.call_at_interval(interval_s, poll, self._owner, can_skip=can_skip)
+
+    def _poll_if_current(self, number: int) -> bool:
+        return self.is_current(number) and self._poll(number)
 
     def _wait(self) -> bool:
         """Call `poll` with `wait` on a waiting thread; return False if none is free."""

@@ -42,6 +42,8 @@ class _Call(NamedTuple):
     """The subject of the call's log lines, inherited from the thread that scheduled it."""
     interval_s: float
     """The interval after which `function` is called again if it returns True; 0 for a single call."""
+    can_skip: Callable[[], bool] | None = None
+    """Returns whether a call can be skipped, as if it had returned True; None to make all calls."""
 
 
 class _CallThread(threading.Thread):
@@ -90,15 +92,21 @@ class TimerThread:
         self._schedule(due_s, _Call(function, owner, log_subject.get(), 0.0))
 
     def call_at_interval(
-        self, interval_s: float, function: Callable[[], bool], owner: Owner = WORKER_OWNER
+        self,
+        interval_s: float,
+        function: Callable[[], bool],
+        owner: Owner = WORKER_OWNER,
+        *,
+        can_skip: Callable[[], bool] | None = None,
     ) -> None:
         """Call `function` for `owner` at the next multiple of `interval_s`, together with other calls of that interval.
 
-        `function` is called again at this interval as long as it returns True.
+        `function` is called again at this interval as long as it returns True. It is not called at times when
+        `can_skip`, which must return within microseconds, returns True.
         """
         self._schedule(
             _next_multiple(time.monotonic(), interval_s),
-            _Call(function, owner, log_subject.get(), interval_s),
+            _Call(function, owner, log_subject.get(), interval_s, can_skip),
         )
 
     def close(self, timeout_s: float) -> None:
@@ -198,12 +206,12 @@ class TimerThread:
                 call = self._due.popleft()
             except IndexError:
                 return
-            function, owner, subject, interval_s = call
+            function, owner, subject, interval_s, can_skip = call
             now_s = time.monotonic()
             thread.current_call = owner, now_s
             log_subject.set(subject)
             try:
-                must_repeat = function()
+                must_repeat = (can_skip is not None and can_skip()) or function()
             except BaseException:
                 log.exception("Uncaught exception in a timer callback")
                 continue

@@ -305,6 +305,14 @@ class SourceTask(Streams, ABC):
         RetriableError to be polled again later; any other exception fails the task.
         """
 
+    def is_idle(self) -> bool:
+        """Return True only if `poll` would return None now; the poll is then skipped.
+
+        An idle task is still polled at least once a second. Called on the poller thread; must return within
+        microseconds and must not raise. `stop` may run at the same time.
+        """
+        return False
+
     def read_range(
         self,
         spark: SparkSession,

@@ -67,6 +67,7 @@ class SinkExecutor:
     """The executor of a sink task."""
 
     pause_s, polls_when_idle, is_flowing = 0.0, True, False
+    can_skip_poll = None
 
     def __init__(
         self,

@@ -9,7 +9,8 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import client_options
@@ -37,6 +38,9 @@ from kraal.ledger.source_ranges import SourceRanges
 from kraal.plugins.api import SourceTask
 
 log = logging.getLogger(__name__)
+
+MAX_SKIPPED_S: Final = 1.0
+"""Time after which an idle plugin is polled although the poll could be skipped, for example to check the lease."""
 
 
 class SourceExecutor:
@@ -71,6 +75,8 @@ class SourceExecutor:
         self._linger_s = batches.linger_s
         self._last_batch_s = -math.inf
         """The time of the latest batch, in monotonic seconds."""
+        self._last_poll_s = -math.inf
+        """The time of the latest poll that was not skipped, in monotonic seconds."""
         self._pause_policy = PausePolicy()
         self._cancelled = threading.Event()
         self._refusals: RefusalWatch | None = None
@@ -90,6 +96,19 @@ class SourceExecutor:
     def pause_s(self) -> float:
         """The time from a batch to the next poll; after a small batch, it depends on the load of the worker."""
         return self._context.pace.pause_s(self._linger_s) if self._pause_policy.should_pause else 0.0
+
+    @property
+    def can_skip_poll(self) -> Callable[[], bool] | None:
+        """Returns whether the plugin is idle and was polled recently; None for a plugin that is never idle."""
+        return None if self._class.is_idle is SourceTask.is_idle else self._is_idle
+
+    def _is_idle(self) -> bool:
+        task = self._task
+        is_due = self._held_attempt is not None or time.monotonic() - self._last_poll_s >= MAX_SKIPPED_S
+        if task is None or is_due or not task.is_idle():
+            return False
+        self._pause_policy.record_poll(None)
+        return True
 
     @property
     def is_flowing(self) -> bool:
@@ -145,7 +164,7 @@ class SourceExecutor:
         attempt, self._held_attempt = self._held_attempt, None
         if attempt is not None:
             return attempt
-        start_s = time.monotonic()
+        self._last_poll_s = start_s = time.monotonic()
         batch = task.poll()
         if batch is None:
             self._pause_policy.record_poll(None)

@@ -60,6 +60,7 @@ class StreamExecutor:
     pause_s = 0.0
     can_wait = polls_when_idle = False
     has_pending_commit = False
+    can_skip_poll = None
 
     def __init__(
         self,

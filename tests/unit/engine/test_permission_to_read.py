@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from typing_extensions import override
 
 from kraal.config.connector.batches import Batches
@@ -20,6 +21,7 @@ from kraal.engine.executor import JobLauncher
 from kraal.engine.pace import Pace
 from kraal.engine.sink.executor import SinkExecutor
 from kraal.engine.sink.write_paths import SinkFacts
+from kraal.engine.source import executor
 from kraal.engine.source.attempt import SourceAttempt
 from kraal.engine.source.executor import SourceExecutor
 from kraal.engine.streaming.real_time_executor import StreamExecutor
@@ -59,6 +61,7 @@ class CountingTask(SourceTask):
         self.rests = 0
         self.on_poll: Callable[[], None] = lambda: None
         self.reads_continuously = False
+        self.has_no_data = False
 
     @property
     @override
@@ -78,6 +81,10 @@ class CountingTask(SourceTask):
         return SourceBatch(offsets={}, table=pa.table({"value": [b"a"]}), topic="t")
 
     @override
+    def is_idle(self) -> bool:
+        return self.has_no_data
+
+    @override
     def rest(self) -> None:
         self.rests += 1
 
@@ -90,6 +97,12 @@ class Source(SourceExecutor):
         self._parts = _unused()
         self.plugin = CountingTask()
         self._task = self.plugin
+
+    def skips_poll(self) -> bool:
+        """Return whether the next poll is skipped."""
+        can_skip_poll = self.can_skip_poll
+        assert can_skip_poll is not None
+        return can_skip_poll()
 
     def poll_batch_numbers(self) -> list[int]:
         """Poll the executor. Return a list with the number of the returned batch, or an empty list."""
@@ -121,10 +134,27 @@ def test_batch_of_a_running_poll_waits_until_the_source_may_read() -> None:
     source.plugin.on_poll = lambda: setattr(permission, "may_read", False)
     assert source.poll_batch_numbers() == []
     assert source.poll_batch_numbers() == []
+    source.plugin.has_no_data = True
+    assert not source.skips_poll()
     permission.may_read = True
     source.plugin.on_poll = lambda: None
     assert source.poll_batch_numbers() == [1], "no record is lost"
     assert source.poll_batch_numbers() == [2]
+
+
+def test_polls_of_an_idle_source_are_skipped_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    time_s = 1000.0
+    monkeypatch.setattr(executor, "time", SimpleNamespace(monotonic=lambda: time_s))
+    source = Source(Permission())
+    source.plugin.has_no_data = True
+    assert not source.skips_poll()
+    source.poll_batch_numbers()
+    assert source.skips_poll()
+    source.plugin.has_no_data = False
+    assert not source.skips_poll()
+    source.plugin.has_no_data = True
+    time_s += executor.MAX_SKIPPED_S
+    assert not source.skips_poll()
 
 
 def test_continuous_source_that_must_not_read_is_suspended() -> None:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from kraal.engine.executor import NoExecutor
 from kraal.engine.run_host import PollTimer
-from kraal.engine.thread_pool import WORKER_OWNER
+from kraal.engine.thread_pool import WORKER_OWNER, Owner
 
 
 class Harness:
@@ -16,13 +17,26 @@ class Harness:
     def __init__(self) -> None:
         self.calls: list[Callable[[], object]] = []
         self.poll_numbers: list[int] = []
+        self.can_skip: Callable[[], bool] | None = None
         poller = SimpleNamespace(
             call_soon=lambda function, _: self.calls.append(function),
-            call_at_interval=lambda _, function, __: self.calls.append(function),
+            call_at_interval=self._call_at_interval,
             call_later=lambda _, function, __: self.calls.append(function),
         )
         host: Any = SimpleNamespace(poller=poller, waiters=None)
         self.timer = PollTimer(host, WORKER_OWNER, self._poll)
+
+    def _call_at_interval(
+        self,
+        interval_s: float,
+        function: Callable[[], object],
+        owner: Owner,
+        *,
+        can_skip: Callable[[], bool] | None,
+    ) -> None:
+        assert (interval_s <= 1.0, owner) == (True, WORKER_OWNER)
+        self.calls.append(function)
+        self.can_skip = can_skip
 
     def _poll(self, number: int, *, wait: bool = False) -> bool:
         assert not wait
@@ -30,10 +44,17 @@ class Harness:
         return True
 
 
+class Executor(NoExecutor):
+    """An executor that is always idle."""
+
+    poll_interval_s = 0.1
+    can_skip_poll = staticmethod(lambda: True)
+
+
 def test_timer_polls_only_at_the_latest_time() -> None:
     harness = Harness()
     harness.timer.set(0.0)
-    harness.timer.set(0.1, together=True)
+    harness.timer.set_next(NoExecutor(), soon=False)
     harness.timer.set(60.0)
     assert [call() for call in harness.calls] == [False, False, True]
     assert len(harness.poll_numbers) == 1
@@ -50,7 +71,17 @@ def test_replacing_the_time_during_a_poll_makes_the_poll_stale() -> None:
 
 def test_cancelled_timer_does_not_poll() -> None:
     harness = Harness()
-    harness.timer.set(0.1, together=True)
+    harness.timer.set_next(NoExecutor(), soon=False)
     harness.timer.cancel()
     assert harness.calls[0]() is False
     assert harness.poll_numbers == []
+
+
+def test_polls_of_an_idle_executor_are_skipped_until_another_time_is_set() -> None:
+    harness = Harness()
+    harness.timer.set_next(Executor(), soon=False)
+    assert harness.can_skip is not None
+    assert harness.can_skip()
+    can_skip = harness.can_skip
+    harness.timer.set(0.0)
+    assert not can_skip()

@@ -56,6 +56,7 @@ class FlakyExecutor:
     polls_when_idle: bool = False
     has_pending_commit: bool = False
     is_flowing: bool = False
+    can_skip_poll: Callable[[], bool] | None = None
 
     def open(self) -> str | None:
         return "1.0"

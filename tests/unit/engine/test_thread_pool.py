@@ -52,6 +52,7 @@ class BlockingExecutor:
     polls_when_idle: bool = False
     has_pending_commit: bool = False
     is_flowing: bool = False
+    can_skip_poll: Callable[[], bool] | None = None
 
     def call_plugin(self, method: str) -> None:
         if method == self.blocking_method:

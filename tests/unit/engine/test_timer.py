@@ -41,6 +41,19 @@ def test_call_that_returns_true_is_repeated_with_its_subject(timer: TimerThread)
     assert [subjects.get_nowait() for _ in range(subjects.qsize())] == ["task-0"] * 4
 
 
+def test_skipped_call_is_due_again_after_its_interval(timer: TimerThread) -> None:
+    skips = iter([True, True, False])
+    called = threading.Event()
+
+    def call() -> bool:
+        called.set()
+        return False
+
+    timer.call_at_interval(0.02, call, can_skip=lambda: next(skips))
+    assert called.wait(WAIT_S)
+    assert list(skips) == []
+
+
 def test_stuck_call_does_not_block_calls_due_at_the_same_time(timer: TimerThread) -> None:
     calls: queue.SimpleQueue[int] = queue.SimpleQueue()
     release = threading.Event()

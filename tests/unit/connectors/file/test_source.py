@@ -139,6 +139,22 @@ def test_replacement_is_not_read_as_continuation_of_the_file(tail: Tail) -> None
         tail.poll()
 
 
+def test_file_is_idle_until_it_changes(tail: Tail) -> None:
+    assert not tail.task.is_idle()
+    tail.add(b"a\nb")
+    assert not tail.task.is_idle()
+    assert tail.poll() == (["a"], 2)
+    assert tail.task.is_idle()
+    tail.add(b"\n")
+    assert not tail.task.is_idle()
+    assert tail.poll() == (["b"], 4)
+    assert tail.task.is_idle()
+    os.truncate(tail.path, 2)
+    assert not tail.task.is_idle()
+    tail.task.stop()
+    assert not tail.task.is_idle()
+
+
 def test_replaced_idle_file_is_detected_within_a_second(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_time = FakeTime()
     monkeypatch.setattr(source, "time", fake_time)

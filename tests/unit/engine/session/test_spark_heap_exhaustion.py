@@ -107,6 +107,7 @@ class ManualExecutor:
     polls_when_idle: bool = False
     has_pending_commit: bool = False
     is_flowing: bool = False
+    can_skip_poll: Callable[[], bool] | None = None
 
     def open(self) -> str | None:
         return None
