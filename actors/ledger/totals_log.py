@@ -65,8 +65,8 @@ class TotalsLog:
         """Batches that were never written."""
         self._sent = Changes()
         """Batches that were written, until their record is read back."""
-        self._sent_values: dict[LedgerKey, LedgerValue] = {}
-        """The latest record that was written for each key of `_sent`."""
+        self._sent_values: dict[LedgerKey, tuple[LedgerValue | None, LedgerValue]] = {}
+        """The latest record that was written for each key of `_sent`, with the record before it."""
         self._refusals: dict[LedgerKey, str] = {}
         """Why the log has refused the record of a key of `_sent`."""
         self._config_offsets: dict[ConnectorName, int] = {}
@@ -177,13 +177,12 @@ class TotalsLog:
             return
         if record.value is None:
             self._latest.pop(key, None)
-            self._sent_values.pop(key, None)
             return
         value = decode_value(key, record.value)
         if value is None or value.sequence <= self._get_sequence(key):
             return
         self._latest[key] = value
-        if self._sent_values.get(key) == value:
+        if key in self._sent_values and self._sent_values[key][1] == value:
             self._remove_sent(key)
         if self._is_obsolete(key, value):
             self._has_obsolete_records = True
@@ -227,14 +226,14 @@ class TotalsLog:
 
     def _make_value(self, key: LedgerKey) -> LedgerValue:
         """Return the record for a key of `_sent`: the one that was written before, unless others have followed it."""
-        sequence = self._get_sequence(key) + 1
-        value = self._sent_values.get(key)
-        if value is None or value.sequence != sequence:
+        latest = self._latest.get(key)
+        if key not in self._sent_values or self._sent_values[key][0] != latest:
             totals = self._sent.add_to(self._get_totals(key), key)
             assert totals is not None  # noqa: S101 - there are changes
             config_offset = self._config_offsets[get_key_connector(key)]
-            value = self._sent_values[key] = LedgerValue(totals, sequence, self._writer, config_offset)
-        return value
+            sequence = self._get_sequence(key) + 1
+            self._sent_values[key] = latest, LedgerValue(totals, sequence, self._writer, config_offset)
+        return self._sent_values[key][1]
 
     def _find_obsolete_keys(self) -> list[LedgerKey]:
         """Return the keys whose record this worker must delete: as the leader, or because it has written them."""

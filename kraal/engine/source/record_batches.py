@@ -96,7 +96,10 @@ class SourceRecords:
             return None
 
     def column_frame(
-        self, frame: DataFrame, batch: SourceBatch, observe: Callable[[DataFrame], DataFrame]
+        self,
+        frame: DataFrame,
+        batch: SourceBatch,
+        observe: Callable[[DataFrame], DataFrame] = lambda frame: frame,
     ) -> tuple[DataFrame, str | None] | None:
         """Return the DataFrame transformed by columns, and the topic; None if the batch must take the record path.
 
