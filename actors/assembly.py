@@ -128,10 +128,11 @@ class _ActorFactory:
             publisher=Address("publisher"),
             fencer=Address("fencer"),
             offset_service=Address("offset service"),
+            ledger=None if parts.ledger_log is None else Address("ledger"),
         )
         self.offsets = Address("offsets")
         self.claims = Address("claims")
-        self.ledger = None if parts.ledger_log is None else Address("ledger")
+        self.ledger = self.actors.ledger
         self.delivery = DeliveryMetrics()
         self._pending_claims: dict[int, Address] = {}
         stage = Stage(
@@ -159,7 +160,7 @@ class _ActorFactory:
         """Start the actor at `address` under the supervisor."""
         herder, worker, state = self.actors.herder, self.actors.worker, self.membership_state
         # These actors request missed messages themselves.
-        self_recovering_actors = (herder, worker, None if state is None else state.address, self.ledger)
+        self_recovering_actors = (herder, worker, None if state is None else state.address)
         notifies_herder = address not in self_recovering_actors
         self.supervisor.tell(
             Supervise(
@@ -235,7 +236,11 @@ class _ActorFactory:
         delivery = self.delivery
         return {
             address: lambda: LedgerKeeper(
-                address=address, ledger_log=ledger_log, clock=clock, metrics=delivery
+                address=address,
+                ledger_log=ledger_log,
+                clock=clock,
+                metrics=delivery,
+                keeps_config_offsets=self._parts.keeps_configs,
             )
         }
 

@@ -84,6 +84,8 @@ log = logging.getLogger(__name__)
 
 SHUTTING_DOWN = "Worker is shutting down"
 
+_LifecycleMessage = WorkerReport | ClusterIdReceived | Begin | StartupDone | WaitUntilLive | Ping | ShutDown
+
 
 class Herder:
     """Dispatches messages and carries out the decisions of `kraal.cluster`."""
@@ -155,10 +157,7 @@ class Herder:
 
     # -- startup, shutdown, health ---------------------------------------------------------------------------
 
-    def _handle_lifecycle(
-        self,
-        message: WorkerReport | ClusterIdReceived | Begin | StartupDone | WaitUntilLive | Ping | ShutDown,
-    ) -> Reply[None] | None:
+    def _handle_lifecycle(self, message: _LifecycleMessage) -> Reply[None] | None:
         match message:
             case Begin():
                 self._startup.begin()
@@ -219,6 +218,8 @@ class Herder:
             self._fencings.on_fencer_lost()
         elif address is actors.offset_service:
             self._requests.offsets.on_service_lost()
+        elif address is actors.ledger and state.live:
+            state.ledger.on_assigned(state.snapshot)
 
     def _shut_down(self) -> Reply[None]:
         """Release all work; the reply is set when the worker has stopped everything."""

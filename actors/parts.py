@@ -89,5 +89,7 @@ class Parts:
     """`rest.history.max.bytes`; 0 disables the history."""
     ledger_log: Log | None = None
     """Log of the totals of delivered records; None disables the ledger."""
+    keeps_configs: bool = True
+    """Whether the config log outlives the process."""
     creates_connectors: bool = False
     """Whether the process creates the connectors given on the command line, and then sends `StartupDone`."""

@@ -114,7 +114,7 @@ class Task:
         """Number of the run, and token of the pending load or store; replies with other tokens are dropped."""
         self._batch: Mapping[SourcePartition, Offset] = {}
         self._is_held = self._is_ending = self._is_engine_lost = False
-        self._lease, self._ledger = LateLease(spec), TaskLedger(spec.task, ledger)
+        self._lease, self._ledger = LateLease(spec), TaskLedger(spec.task, ledger, incarnation.version)
         self._reports = StateReports(
             spec.task, incarnation, worker, version=version, record=meter.record_state
         )

@@ -131,6 +131,7 @@ class Rebalances:
             plan=message.plan,
             rebalances=self._latest_rebalances(message),
         )
+        state.ledger.on_assigned(state.snapshot)
         if is_first:
             names = state.work.announced_connectors() | set(state.snapshot.config.connectors)
         state.work.apply(names)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from actors.herding.history import History
+from actors.herding.ledger_cleanup import LedgerCleanup
 from actors.herding.pending_writes import LogWrites
 from actors.herding.work import Work
 from kraal.cluster.decisions.auto_restart import FailureHistory
@@ -64,6 +65,8 @@ class ActorReferences:
     publisher: Address
     fencer: Address
     offset_service: Address
+    ledger: Address | None = None
+    """The keeper of the ledger; None without a ledger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +176,7 @@ class HerderState:
             is_live=lambda: self.live,
             restart_counts=self.restart_history.restart_counts,
         )
+        self.ledger = LedgerCleanup(actors.ledger, standalone=settings.standalone)
         self._live = False
         self._published = published
         self._connector_type = connector_type
@@ -219,6 +223,7 @@ class HerderState:
         """Apply config records, and update the types of connectors whose class may have changed."""
         config, types = result.state, dict(self._snapshot.types)
         self.history.record_configs(result, self._snapshot.status)
+        self.ledger.on_config_read(result.events, is_leader=self._snapshot.is_leader)
         for name in {e.name for e in result.events if isinstance(e, ConnectorChanged | ConnectorRemoved)}:
             entry = config.connectors.get(name)
             if entry is None:

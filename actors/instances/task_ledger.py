@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 class TaskLedger:
     """The entry of the batch whose offsets are being stored. Used on the task's thread only."""
 
-    def __init__(self, task: TaskId, keeper: Address | None) -> None:
-        """`keeper` is None without a ledger."""
+    def __init__(self, task: TaskId, keeper: Address | None, config_offset: int) -> None:
+        """`keeper` is None without a ledger; `config_offset` is that of the task's configs in the config log."""
         self._task = task
         self._keeper = keeper
+        self._config_offset = config_offset
         self._entry: BatchEntry | None = None
 
     def hold(self, entry: BatchEntry | None) -> None:
@@ -29,4 +30,5 @@ class TaskLedger:
         """Send the entry, if any, to the keeper."""
         entry, self._entry = self._entry, None
         if self._keeper is not None and entry is not None:
-            self._keeper.tell(RecordBatch(task=self._task, run=run, entry=entry))
+            batch = RecordBatch(task=self._task, run=run, config_offset=self._config_offset, entry=entry)
+            self._keeper.tell(batch)

@@ -8,7 +8,7 @@ from functools import reduce
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import SourcePartition
 from kraal.ledger.counts import Range, RangeStart
-from kraal.ledger.records import LedgerKey
+from kraal.ledger.records import LedgerKey, LedgerTotals
 from kraal.ledger.totals import NO_TOTALS, PartitionTotals, Span, TaskTotals, append_span
 
 Partition = tuple[ConnectorName, SourcePartition]
@@ -25,6 +25,13 @@ class Changes:
     def __bool__(self) -> bool:
         return bool(self.tasks or self.spans)
 
+    def __contains__(self, key: LedgerKey) -> bool:
+        return key in self.tasks if isinstance(key, TaskId) else key in self.spans
+
+    def list_keys(self) -> list[LedgerKey]:
+        """Return the tasks, then the partitions."""
+        return [*self.tasks, *self.spans]
+
     def add_totals(self, task: TaskId, totals: TaskTotals) -> None:
         """Add the counts of a batch."""
         self.tasks[task] = self.tasks.get(task, NO_TOTALS) + totals
@@ -38,27 +45,26 @@ class Changes:
             is_explained = is_hole or covered.reason is RangeStart.SKIPPED
             spans.append(Span(covered.start, covered.end, is_explained))
 
-    def add_to_task(self, totals: TaskTotals, task: TaskId) -> TaskTotals:
-        """Return the totals of a task with its changes."""
-        return totals + self.tasks.get(task, NO_TOTALS)
-
-    def add_to_partition(
-        self, totals: PartitionTotals | None, partition: Partition
-    ) -> PartitionTotals | None:
-        """Return the totals of a partition with its changes; None if there are neither."""
-        return reduce(append_span, self.spans.get(partition, ()), totals)
+    def add_to(self, totals: LedgerTotals | None, key: LedgerKey) -> LedgerTotals | None:
+        """Return the totals of a task or partition with its changes; None if there are neither."""
+        if isinstance(key, TaskId):
+            changes = self.tasks.get(key)
+            if changes is None or not isinstance(totals, TaskTotals):
+                return changes or totals
+            return totals + changes
+        before = totals if isinstance(totals, PartitionTotals) else None
+        return reduce(append_span, self.spans.get(key, ()), before)
 
     def remove(self, key: LedgerKey) -> None:
-        """Remove the changes of a task or partition, which are part of the log."""
+        """Remove the changes of a task or partition."""
         if isinstance(key, TaskId):
             self.tasks.pop(key, None)
         else:
             self.spans.pop(key, None)
 
-    def put_back(self, earlier: Changes, key: LedgerKey) -> None:
-        """Move the changes of a task or partition from `earlier` to this object; they precede its own changes."""
+    def move(self, key: LedgerKey, target: Changes) -> None:
+        """Move the changes of a task or partition to `target`, which must have none."""
         if isinstance(key, TaskId):
-            if key in earlier.tasks:
-                self.tasks[key] = earlier.tasks.pop(key) + self.tasks.get(key, NO_TOTALS)
-        elif key in earlier.spans:
-            self.spans[key] = [*earlier.spans.pop(key), *self.spans.get(key, ())]
+            target.tasks[key] = self.tasks.pop(key)
+        else:
+            target.spans[key] = self.spans.pop(key)

@@ -22,7 +22,30 @@ class RecordBatch(Tell):
     task: TaskId
     run: int
     """Number of the run, unique in this process."""
+    config_offset: int
+    """Offset of the task's configs in the config log."""
     entry: BatchEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTotals(Tell):
+    """Delete the totals of connectors that were deleted."""
+
+    connectors: Mapping[ConnectorName, int]
+    """The offset of each deletion in the config log. Tasks with later configs belong to a new connector."""
+    is_leader: bool
+    """Whether this worker deletes the records of all workers from the ledger's log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetainTotals(Tell):
+    """Delete the totals of all connectors that the config log does not contain."""
+
+    connectors: frozenset[ConnectorName]
+    """The connectors before `config_offset`."""
+    config_offset: int
+    is_leader: bool
+    """See `DeleteTotals`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +55,7 @@ class LedgerView:
     tasks: Mapping[TaskId, TaskTotals]
     partitions: Mapping[SourcePartition, PartitionTotals]
     problem: str | None = None
-    """Why the totals of other workers may be missing; None if they are complete."""
+    """Why totals may be missing: the log cannot be read or written; None if it can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`kraal status -o wide`: statuses with the metrics of tasks and the latest proof of delivery."""
+"""`kraal status -o wide`: statuses with metrics of tasks, the ledger's verdict and the latest proof of delivery."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any, Final
 
 from kraal.client.rest import RequestRejected, Rest
 from kraal.client.status_tables import NONE, Statuses, instances
+from kraal.ledger.texts import format_verdict
 
-WIDE_HEAD: Final = ("NAME", "TASK", "STATE", "WORKER", "RECORDS", "SKIPPED", "BACKLOG", "PROOF", "TRACE")
+WIDE_HEAD: Final = (
+    "NAME", "TASK", "STATE", "WORKER", "RECORDS", "SKIPPED", "BACKLOG", "LEDGER", "PROOF", "TRACE",
+)  # fmt: skip
 _MS_PER_SECOND: Final = 1000
 
 Proofs = Mapping[str, Mapping[str, Any] | None]
@@ -29,7 +32,29 @@ def _fetch_proof(rest: Rest, name: str) -> Mapping[str, Any] | None:
     return proof
 
 
-def wide_rows(statuses: Statuses, proofs: Proofs) -> Iterator[tuple[str, ...]]:
+Verdicts = Mapping[str, str]
+"""The verdict of the ledger by connector; none for a connector without counted batches."""
+
+
+def fetch_verdicts(rest: Rest, names: Iterable[str]) -> Verdicts:
+    """Return the verdict of the ledger on each connector; none without a ledger. Raises NoResponse, Unreachable."""
+    verdicts: dict[str, str] = {}
+    for name in names:
+        try:
+            totals = rest.get("connectors", name, "ledger")
+        except RequestRejected as error:
+            if error.is_unknown_endpoint:
+                break
+            continue
+        if totals["tasks"]:
+            verdicts[name] = format_verdict(
+                break_count=sum(task["break_count"] for task in totals["tasks"]),
+                uncounted_count=sum(each["uncounted_count"] for each in totals["partitions"]),
+            )
+    return verdicts
+
+
+def wide_rows(statuses: Statuses, proofs: Proofs, verdicts: Verdicts) -> Iterator[tuple[str, ...]]:
     """Yield a row per connector and task; `statuses` have the fields of `expand=progress`, except from Java workers."""
     for name, status in statuses.items():
         if status is None:
@@ -38,12 +63,14 @@ def wide_rows(statuses: Statuses, proofs: Proofs) -> Iterator[tuple[str, ...]]:
         progress = {str(part["id"]): part for part in status.get("progress", {}).get("tasks", ())}
         for (_, task), instance in instances({name: status}).items():
             metrics = progress.get(task, {})
-            proof = _format_proof(proofs.get(name)) if task == NONE else NONE
+            is_connector = task == NONE
+            proof = _format_proof(proofs.get(name)) if is_connector else NONE
+            verdict = verdicts.get(name, NONE) if is_connector else NONE
             skipped = metrics.get("errors", {}).get("skipped")
             numbers = (metrics.get("records_total"), skipped, metrics.get("backlog_records"))
             yield (
                 *(name, task, instance.state, instance.worker, *map(_format_number, numbers)),
-                *(proof, instance.trace),
+                *(verdict, proof, instance.trace),
             )
 
 

@@ -144,6 +144,10 @@ class StoreError(KraalError):
     """A config, status or offset log could not be read or written."""
 
 
+class RecordTooLarge(StoreError):
+    """One of the records is larger than the log accepts, or all of them together are; smaller writes can succeed."""
+
+
 class Fenced(StoreError):
     """A newer producer uses the transactional id of a leader or task; this producer's writes fail (KIP-618)."""
 

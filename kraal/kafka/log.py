@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from kraal.core.errors import Fenced, StoreError
+from kraal.core.errors import Fenced, RecordTooLarge, StoreError
 from kraal.core.records import Entry, Record
 from kraal.kafka.reader import RawRecord, TopicReader
 from kraal.kafka.topics import TopicAdmin
@@ -89,8 +89,9 @@ class KafkaLog:
     def append(self, entries: Sequence[Entry]) -> int:
         """Write `entries` in order; return the offset of the last one.
 
-        Atomic in a transaction, or if all entries fit into one batch. Raises StoreError with Connect's message, and
-        Fenced if the entries of a leader were not written because another worker has claimed the topic.
+        Atomic in a transaction, or if all entries fit into one batch. Raises StoreError with Connect's message,
+        RecordTooLarge, and Fenced if the entries of a leader were not written because another worker has claimed the
+        topic.
         """
         if not entries:
             return self.end() - 1
@@ -114,7 +115,8 @@ class KafkaLog:
             if self._failure is not None:
                 log.warning("%s", message)
                 message = self._failure(entries)
-            raise StoreError(message) from exc
+            error_class = RecordTooLarge if isinstance(exc, RecordTooLarge) else StoreError
+            raise error_class(message) from exc
         for position in positions:
             self._reader.record_write(position.partition, position.offset)
         return positions[-1].offset

@@ -20,8 +20,13 @@ from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kraal.core.errors import Fenced, StoreError
-from kraal.kafka.settings import LastClientError, leader_producer_settings, plain_producer_settings
+from kraal.core.errors import Fenced, RecordTooLarge, StoreError
+from kraal.kafka.settings import (
+    LastClientError,
+    error_code,
+    leader_producer_settings,
+    plain_producer_settings,
+)
 from kraal.kafka.topics import TopicAdmin
 
 log = logging.getLogger(__name__)
@@ -31,6 +36,7 @@ Pair = tuple[bytes, bytes | None]
 
 FENCED = "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
 _CLAIM_FAILED = "Failed to create and initialize fencable producer for config topic"
+_SIZE_ERRORS = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 _FLUSH_GRACE_S = 1.0
 _ABORT_TIMEOUT_S = 2.0
 
@@ -66,7 +72,7 @@ class TopicWriter:
         self._closed = False
 
     def write(self, pairs: Sequence[Pair]) -> list[RecordPosition]:
-        """Write `pairs`; return their positions once they are acknowledged. Raises StoreError."""
+        """Write `pairs`; return their positions once they are acknowledged. Raises StoreError, RecordTooLarge."""
         with self._lock:
             if self._closed:
                 raise StoreError(f"the topic {self._topic!r} cannot be written: its writer is closed")
@@ -80,6 +86,8 @@ class TopicWriter:
                 return delivery.result()
             except (KafkaException, BufferError) as exc:
                 self._discard_producer()
+                if error_code(exc) in _SIZE_ERRORS:
+                    raise RecordTooLarge(str(exc)) from exc
                 raise StoreError(self._last_error.append_to(exc)) from exc
 
     def close(self) -> None:

@@ -1,15 +1,20 @@
 """The records of the ledger's log: JSON, compacted by key. A task has its counts, and a partition its ranges.
 
-    ["orders-sink",0] -> {"version":1,"sequence":3,"writer":"…","batches":7,"read":1000,"written":990,…}
+    ["orders-sink",0] -> {"version":1,"sequence":3,"writer":"…","config_offset":12,"batches":7,"read":1000,…}
     ["orders-sink",{"kafka_topic":"orders","kafka_partition":0}] -> {"version":1,…,"since":0,"end":1000,…}
 
 A writer adds its batches to the totals of the latest record of the key, and increments the sequence number. So of two
 records with the same number, the second one lacks the batches of the first one, and all readers ignore it.
 The key of a partition has the form of the keys in Connect's offset topic.
+
+When a connector is deleted, its records become tombstones. A worker that does not know of the deletion yet may write
+another record afterwards. The config offset of such a record is lower than the offset of the deletion in the config
+log, so that the other workers ignore it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -23,11 +28,19 @@ from kraal.ledger.totals import Break, PartitionTotals, TaskTotals
 VERSION: Final = 1
 """The version of the format; records of later versions are ignored."""
 
+MAX_POSITION_LENGTH: Final = 1_000
+"""Maximum length of a source's offset, as JSON, that is stored as it is. It limits the size of records."""
+
 _COUNTS: Final = tuple(field.name for field in fields(TaskTotals) if field.name != "breaks")
 
 LedgerKey = TaskId | tuple[ConnectorName, SourcePartition]
 """A task, or a partition of a connector."""
 LedgerTotals = TaskTotals | PartitionTotals
+
+
+def get_key_connector(key: LedgerKey) -> ConnectorName:
+    """Return the connector of a task or partition."""
+    return key.connector if isinstance(key, TaskId) else key[0]
 
 
 def encode_key(key: LedgerKey) -> str:
@@ -64,11 +77,18 @@ class LedgerValue:
     """The number of the record among those of its key, from 1."""
     writer: str
     """A unique id of the keeper that wrote the record."""
+    config_offset: int
+    """The offset in the config log of the task configs with which the latest batch was delivered."""
 
 
 def encode_value(value: LedgerValue) -> bytes:
     """Return the bytes of a value."""
-    head = {"version": VERSION, "sequence": value.sequence, "writer": value.writer}
+    head = {
+        "version": VERSION,
+        "sequence": value.sequence,
+        "writer": value.writer,
+        "config_offset": value.config_offset,
+    }
     return _to_json({**head, **asdict(value.totals)}).encode()
 
 
@@ -81,7 +101,9 @@ def decode_value(key: LedgerKey, value: bytes | None) -> LedgerValue | None:
         if content["version"] != VERSION:
             return None
         totals = _decode_task(content) if isinstance(key, TaskId) else _decode_partition(content)
-        return LedgerValue(totals, int(content["sequence"]), str(content["writer"]))
+        return LedgerValue(
+            totals, int(content["sequence"]), str(content["writer"]), int(content["config_offset"])
+        )
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -113,8 +135,13 @@ def _check_position(value: Any) -> Position:
 
 
 def offset_position(offset: Offset | None) -> Position:
-    """Return a source's offset as a position; equal offsets have equal positions."""
-    return None if offset is None else json.dumps(dict(offset), sort_keys=True, separators=(",", ":"))
+    """Return a source's offset as a position; equal offsets have equal positions, and long ones are hashed."""
+    if offset is None:
+        return None
+    text = json.dumps(dict(offset), sort_keys=True, separators=(",", ":"))
+    if len(text) <= MAX_POSITION_LENGTH:
+        return text
+    return _to_json({"sha256": hashlib.sha256(text.encode()).hexdigest()})
 
 
 def _to_json(content: object) -> str:

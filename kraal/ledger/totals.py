@@ -22,6 +22,8 @@ MAX_RANGES: Final = 20
 """Maximum number of breaks and of uncounted ranges that totals contain; the oldest are removed."""
 MAX_NAMED_RANGES: Final = 5
 """Maximum number of ranges in the description of a break."""
+MAX_DESCRIPTION_LENGTH: Final = 500
+"""Maximum number of characters of this description."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +134,7 @@ def find_holes(
         end = run_ends[partition]
         if span.start == end or _is_before(span.start, end):
             continue
-        ranges = describe_range(partition, end, span.start)
+        ranges = _shorten(describe_range(partition, end, span.start))
         holes[partition] = Break(
             ranges=ranges, reason="no batch was recorded for this range", time_ms=time_ms
         )
@@ -212,7 +214,11 @@ def _list_ranges(ranges: Mapping[SourcePartition, Range]) -> str:
     unnamed_count = len(names) - MAX_NAMED_RANGES
     if unnamed_count > 0:
         names = [*names[:MAX_NAMED_RANGES], f"{unnamed_count} more partitions"]
-    return ", ".join(names)
+    return _shorten(", ".join(names))
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_DESCRIPTION_LENGTH else text[: MAX_DESCRIPTION_LENGTH - 1] + "…"
 
 
 def describe_range(partition: SourcePartition, start: Position, end: Position) -> str:

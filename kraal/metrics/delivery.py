@@ -6,14 +6,14 @@ Connect has no such metrics, so their names start with `kraal_`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kraal.ledger.totals import NO_TOTALS, TaskTotals
 from kraal.metrics.text import Family, labels
 
 if TYPE_CHECKING:
-    from kraal.core.ids import TaskId
+    from kraal.core.ids import ConnectorName, TaskId
 
 _OUTCOMES: Final = ("read", "written", "dropped", "dead_letters", "tolerated")
 
@@ -30,6 +30,13 @@ class DeliveryMetrics:
         with self._lock:
             for task, totals in changes.items():
                 self._totals[task] = self._totals.get(task, NO_TOTALS) + totals
+
+    def retain(self, is_retained: Callable[[ConnectorName], bool]) -> None:
+        """Remove the totals of all other connectors."""
+        with self._lock:
+            self._totals = {
+                task: totals for task, totals in self._totals.items() if is_retained(task.connector)
+            }
 
     def current(self) -> Mapping[TaskId, TaskTotals]:
         """Return the totals of all tasks that have run on this worker."""

@@ -30,7 +30,8 @@ class Log(Protocol):
         """Write `entries` in order, atomically and durably; return the offset of the last one. Raises StoreError.
 
         In Kafka the write is atomic in a transaction, or if all entries fit into one batch (`kraal.kafka.writer`).
-        Raises Fenced if another worker has claimed the log.
+        Raises Fenced if another worker has claimed the log, and RecordTooLarge for entries that Kafka does not accept;
+        other entries may then be written.
         """
 
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:

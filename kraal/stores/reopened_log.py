@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from kraal.core.errors import StoreError
+from kraal.core.errors import RecordTooLarge, StoreError
 from kraal.core.records import Entry, Record
 from kraal.stores.api import Log
 
@@ -67,6 +67,8 @@ class ReopenedLog:
             if self._log is None:
                 self._log = self._open_log()
             return operation(self._log)
+        except RecordTooLarge:
+            raise
         except StoreError:
             self._release()
             raise

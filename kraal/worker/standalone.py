@@ -106,7 +106,12 @@ class StandaloneProcess(Process[StandaloneConfig]):
     def _parts(self, engine: Engine, plugins: WorkerPlugins) -> Parts:
         parts = super()._parts(engine, plugins)
         settings = replace(parts.settings, standalone=True)
-        return replace(parts, settings=settings, creates_connectors=bool(self._files))
+        return replace(
+            parts,
+            settings=settings,
+            creates_connectors=bool(self._files),
+            keeps_configs=self.config.remember_configs,
+        )
 
     @override
     def _on_started(self, assembly: Assembly) -> None:

@@ -27,6 +27,7 @@ START_TIMEOUT_S: Final = 600.0
 BROKER_TIMEOUT_S: Final = 300.0
 """Startup timeouts, which allow for a machine under load."""
 CONTROL_TIMEOUT_S: Final = 5.0
+LEDGER_TOPIC: Final = "chaos-ledger"
 PROPERTIES: Final = {
     "consumer.session.timeout.ms": "6000",
     "consumer.heartbeat.interval.ms": "1000",
@@ -36,6 +37,8 @@ PROPERTIES: Final = {
     "errors.auto.restart.backoff.ms": "500",
     "kraal.spark.warmup.enabled": "true",
     "kraal.test.control.port": "0",
+    "ledger.storage.topic": LEDGER_TOPIC,
+    "ledger.storage.replication.factor": "1",
 }
 """Additional worker properties. With these properties, the groups of sinks detect the loss of a worker within seconds,
 and tasks that fail because of a temporary fault are restarted automatically."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException
 
 from kraal.broker.records import BrokerRecord, read_topic
 from kraal.worker.control_port import REASON
+from scripts.chaos_run import ledger
 from scripts.chaos_run.clients import Clients
 from scripts.chaos_run.faults import Faults
 from scripts.chaos_run.kinds import hostile, once
@@ -27,8 +28,8 @@ from scripts.chaos_run.kinds.orders import Commands
 from scripts.chaos_run.kinds.scene import Scene
 from scripts.chaos_run.kinds.standstill import StandstillCheck
 from scripts.chaos_run.leaks import Resources, find_leaks
-from scripts.chaos_run.lines import find_out_of_order, make_line
-from scripts.chaos_run.members import Members
+from scripts.chaos_run.lines import Delivery, find_out_of_order, make_line
+from scripts.chaos_run.members import LEDGER_TOPIC, Members
 from scripts.chaos_run.offsets import (
     GROUPS_TOPIC,
     find_commit_regressions,
@@ -191,6 +192,7 @@ class _Components:
         disagreements = (
             [] if recovery[1] else find_disagreements(self._members.up()[0], deliveries, self._pipes)
         )
+        ledger_disagreements = [] if recovery[1] else self._compare_ledger(deliveries)
         exits = [*self._faults.unexpected_exits, *self._stop_members()]
         orphans = [orphan for member in self._members.all for orphan in member.orphans]
         deadline_s = time.monotonic() + JVM_EXIT_TIMEOUT_S
@@ -202,6 +204,7 @@ class _Components:
             Findings(
                 deliveries=deliveries,
                 proof_disagreements=disagreements,
+                ledger_disagreements=ledger_disagreements,
                 responses=self._clients.statuses,
                 unanswered_count=self._clients.unanswered_count,
                 malformed_responses=self._clients.malformed_responses,
@@ -227,6 +230,18 @@ class _Components:
                 lane_events=sum((member.count_lane_events() for member in self._members.all), Counter()),
                 faults=self._faults.counts,
             )
+        )
+
+    def _compare_ledger(self, deliveries: Mapping[str, Delivery]) -> list[str]:
+        bootstrap, fault_count = self._members.broker.bootstrap, self._faults.counts.total()
+        expectations = {
+            pipe.name: ledger.Expectation(
+                deliveries[pipe.name], get_end_offsets(bootstrap, pipe), fault_count
+            )
+            for pipe in self._pipes
+        }
+        return ledger.find_disagreements(
+            self._members.up()[0], self._pipes, expectations, lambda: self._read_records(LEDGER_TOPIC)
         )
 
     def close(self) -> None:

@@ -125,6 +125,7 @@ class Actor(StrEnum):
     VALIDATOR = "validator"
     PUBLISHER = "publisher"
     FENCER = "fencer"
+    LEDGER = "ledger"
 
 
 class Request(StrEnum):

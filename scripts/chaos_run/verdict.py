@@ -52,6 +52,8 @@ class Findings:
     """Faults that could not be injected or undone."""
     proof_disagreements: Sequence[str]
     """Differences between the lines of the sinks and `kraal prove`."""
+    ledger_disagreements: Sequence[str]
+    """Differences between the ledger and the lines of the pipes."""
     standstill_s: float
     """Maximum time without progress of a sink file."""
     lane_events: Mapping[str, int] = field(default_factory=dict)
@@ -128,6 +130,10 @@ def _list_guarantees(findings: Findings) -> list[Line]:
         _require_none(
             "`kraal prove` reads each line of the sinks, and finds none missing that was delivered",
             findings.proof_disagreements,
+        ),
+        _require_none(
+            "the ledger has counted each line and record, or names the range, and no record is unaccounted for",
+            findings.ledger_disagreements,
         ),
         _require_none("no thread or file was leaked", findings.leaks),
         _require_none("no process remained", findings.remaining_processes),

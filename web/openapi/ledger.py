@@ -52,7 +52,9 @@ _PARTITION: Final = object_of(
 LEDGER: Final[Schema] = object_of(
     {
         "connector": TEXT,
-        "problem": _describe(NULLABLE_TEXT, "Why the totals of other workers may be missing."),
+        "problem": _describe(
+            NULLABLE_TEXT, "Why totals may be missing: the ledger cannot be read or written."
+        ),
         "tasks": list_of(_TASK),
         "partitions": list_of(_PARTITION),
     }

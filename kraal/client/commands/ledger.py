@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -12,11 +11,11 @@ from kraal.client.command import NAME, ClientCommand, output_option, with_rest
 from kraal.client.output import emit, emit_table, print_error, say
 from kraal.client.rest import RequestRejected, Rest
 from kraal.core.errors import KraalError
+from kraal.ledger.texts import format_partition, format_position
 
 _COUNTS: Final = ("batches", "read", "written", "dropped", "dead_letters", "tolerated", "break_count")
 _TASK_HEAD: Final = ("TASK", "BATCHES", "READ", "WRITTEN", "DROPPED", "DEAD", "TOLERATED", "BREAKS")
 _PARTITION_HEAD: Final = ("PARTITION", "SINCE", "END", "REPEATED", "UNCOUNTED")
-_SINK_PARTITION_KEYS: Final = frozenset({"kafka_topic", "kafka_partition"})
 
 
 class _LedgerCommand(ClientCommand):
@@ -68,8 +67,8 @@ def _show(response: dict[str, Any]) -> None:
     emit_table(_TASK_HEAD, tasks, "No batches were counted.")
     partitions = [
         (
-            _format_partition(each["partition"]),
-            *map(_format_position, (each["since"], each["end"])),
+            format_partition(each["partition"]),
+            *map(format_position, (each["since"], each["end"])),
             f"{each['repeated']:,}",
             f"{each['uncounted_count']:,}",
         )
@@ -84,19 +83,9 @@ def _show(response: dict[str, Any]) -> None:
             say(f"task {task['task']}, {each['ranges']} ({time:%Y-%m-%d %H:%M} UTC): {each['reason']}")
     for partition in response["partitions"]:
         for each in partition["uncounted"]:
-            start, end = map(_format_position, (each["start"], each["end"]))
-            say(f"not counted: {_format_partition(partition['partition'])} from {start} to {end}")
+            start, end = map(format_position, (each["start"], each["end"]))
+            say(f"not counted: {format_partition(partition['partition'])} from {start} to {end}")
     if response["problem"] is not None:
-        print_error(f"the ledger cannot be read, so that totals may be missing: {response['problem']}")
-
-
-def _format_partition(fields: dict[str, Any]) -> str:
-    if fields.keys() == _SINK_PARTITION_KEYS:
-        return f"{fields['kafka_topic']}-{fields['kafka_partition']}"
-    return json.dumps(fields, ensure_ascii=False)
-
-
-def _format_position(position: Any) -> str:
-    if position is None:
-        return "-"
-    return f"{position:,}" if isinstance(position, int) else json.dumps(position, ensure_ascii=False)
+        print_error(
+            f"totals may be missing, because the ledger cannot be read or written: {response['problem']}"
+        )

@@ -29,7 +29,7 @@ from kraal.client.status_tables import (
 from kraal.client.terminal.screen import Screen
 from kraal.client.wait import fetch, fetch_one
 from kraal.client.watch import Watch
-from kraal.client.wide_status import WIDE_HEAD, fetch_proofs, wide_rows
+from kraal.client.wide_status import WIDE_HEAD, fetch_proofs, fetch_verdicts, wide_rows
 from kraal.core.printable import join_lines
 
 
@@ -52,9 +52,9 @@ def status(rest: Rest, names: tuple[str, ...], *, style: str, watches: bool, int
     """Show connectors and their tasks: state, worker, and the root cause of a failure.
 
     Without NAME, all connectors are shown. -o wide adds the number of written and skipped records of each task since
-    its start, the backlog of sinks, and the latest proof of delivery. With --watch, a terminal shows a table that is
-    updated in place; a file or pipe receives one line per current state and one per change (with -o json, one JSON
-    object per line).
+    its start, the backlog of sinks, the number of breaks and uncounted ranges in the ledger, and the latest proof of
+    delivery. With --watch, a terminal shows a table that is updated in place; a file or pipe receives one line per
+    current state and one per change (with -o json, one JSON object per line).
     """
     poll = partial(_find_statuses, rest, names)
     if watches:
@@ -75,7 +75,8 @@ def status(rest: Rest, names: tuple[str, ...], *, style: str, watches: bool, int
 
 def _emit(rest: Rest, statuses: Statuses, style: str) -> None:
     if style == "wide":
-        emit_table(WIDE_HEAD, wide_rows(statuses, fetch_proofs(rest, statuses)), NO_CONNECTORS)
+        rows = wide_rows(statuses, fetch_proofs(rest, statuses), fetch_verdicts(rest, statuses))
+        emit_table(WIDE_HEAD, rows, NO_CONNECTORS)
     else:
         emit_statuses(statuses, style, STATUS_HEAD, status_rows)
 

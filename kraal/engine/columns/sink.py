@@ -128,8 +128,7 @@ class SinkColumns:
         frames = []
         for topic, rows in raw.items():
             sample = self._find_sample(topic, rows)
-            observed_rows = rows if observe is None else observe(rows)
-            frame = None if sample is None else self.frame(observed_rows, sample, topic)
+            frame = None if sample is None else self.frame(rows, sample, topic, observe)
             if frame is None:
                 log.debug(
                     "Processing the records of %s one by one: their schema or transforms do not support columns",
@@ -149,8 +148,13 @@ class SinkColumns:
                 self._samples[topic] = Sample(*(None if data is None else bytes(data) for data in row))
         return self._samples.get(topic)
 
-    def frame(self, raw: DataFrame, sample: Sample, topic: str) -> DataFrame | None:
-        """Return the DataFrame of one topic for the sink; None if there is no column form."""
+    def frame(
+        self, raw: DataFrame, sample: Sample, topic: str, observe: Observe | None = None
+    ) -> DataFrame | None:
+        """Return the DataFrame of one topic for the sink; None if there is no column form.
+
+        `observe` counts the rows of `raw`.
+        """
         steps = self.steps
         try:
             key = _read_part("key", steps.key, sample.key)
@@ -165,7 +169,7 @@ class SinkColumns:
             out = steps.chain.columns(columns)
             if out is None or out.headers or out.dropped:
                 return None
-            return self._apply(raw, (key, value), out)
+            return self._apply(raw if observe is None else observe(raw), (key, value), out)
         except (ByRecords, ValueError):
             return None
         except Exception as exc:

@@ -28,7 +28,10 @@ class RowCounts:
         self._observations: list[Any] = []
 
     def observe(self, frame: DataFrame) -> DataFrame:
-        """Return the DataFrame, whose rows are counted in addition to those of earlier calls."""
+        """Return the DataFrame, whose rows are counted in addition to those of earlier calls.
+
+        Spark keeps the observation for ever unless an action computes the DataFrame.
+        """
         from pyspark.sql import Observation, functions  # noqa: PLC0415 - heavy; loaded after the start of Spark
 
         observation = Observation()

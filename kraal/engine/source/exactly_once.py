@@ -207,19 +207,23 @@ class TransactionWriter:
         records = self._parts.records
         is_tracked = records is None and batch.read is not None and batch.tracking is not None
         frame = make_frame(batch, spark.tiny if is_small else spark.session, is_tracked=is_tracked)
-        counted_frame, get_count = self._parts.count_rows(frame, batch)
+        counter = self._parts.count_reads(batch)
         if records is None:
             offset_column = (OFFSET,) if is_tracked else ()
             converted_frame = kafka_frame(
-                counted_frame, self._parts.plan(batch), batch.topic, for_spark=False, extra=offset_column
+                counter.observe(frame),
+                self._parts.plan(batch),
+                batch.topic,
+                for_spark=False,
+                extra=offset_column,
             )
-            return collect_rows(converted_frame, scratch), batch.topic, get_count()
+            return collect_rows(converted_frame, scratch), batch.topic, counter.get()
         if batch.tracking is not None:
             report_unknown(batch.tracking, MAY_CHANGE_RECORDS)
-        column_result = records.column_frame(counted_frame, batch)
+        column_result = records.column_frame(frame, batch, counter.observe)
         if column_result is not None:
             try:
-                return collect_rows(column_result[0], scratch), column_result[1], get_count()
+                return collect_rows(column_result[0], scratch), column_result[1], counter.get()
             except Exception as exc:
                 if not needs_record_path(exc):
                     raise

@@ -89,7 +89,7 @@ class OwnJob:
     def _write(self, frame: DataFrame, batch: SourceBatch, tracker: PairTracker | None) -> _Result:
         """Write the DataFrame by columns if possible, otherwise record by record."""
         parts, client_id = self.parts, client_options.producer_client_id(self.parts.spec.task)
-        counted_frame, get_count = parts.count_rows(frame, batch)
+        counter = parts.count_reads(batch)
         if parts.records is None:
             if parts.topics is not None or batch.topic is not None:
                 topics = collect_topics(frame, batch.topic)
@@ -97,13 +97,13 @@ class OwnJob:
                     parts.topics.ensure(topics)
                 parts.limits.ensure(topics, should_exist=parts.topics is not None)
             plan = replace(parts.plan(batch), options=parts.options(client_id), tracker=tracker)
-            rows, written_topics = write(counted_frame, plan, batch.topic)
-            return _Result(rows, written_topics, read=get_count())
+            rows, written_topics = write(counter.observe(frame), plan, batch.topic)
+            return _Result(rows, written_topics, read=counter.get())
         parts.limits.ensure([batch.topic])
         options = parts.options(client_id)
-        result = parts.records.write_columns(counted_frame, batch, options)
+        result = parts.records.write_columns(frame, batch, options, counter.observe)
         if result is not None:
-            return _Result(*result, read=get_count())
+            return _Result(*result, read=counter.get())
         summary, rows = parts.records.write(frame, batch, options)
         return _Result(rows, summary=summary)
 

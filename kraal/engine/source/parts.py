@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +31,24 @@ if TYPE_CHECKING:
 
 MAY_CHANGE_RECORDS: Final = "transforms, error handling or a converter may change or drop records"
 """Why the offsets of records that are processed one by one are not available."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCounter:
+    """Counts the records of a batch in the job that reads and writes them."""
+
+    table_rows: int | None = None
+    """The number of records of a table; None for a DataFrame."""
+    rows: RowCounts | None = None
+    """Counts the rows of a DataFrame; None if they are not counted."""
+
+    def observe(self, frame: DataFrame) -> DataFrame:
+        """Return the DataFrame to write, which must be written: Spark keeps other observed frames for ever."""
+        return frame if self.rows is None else self.rows.observe(frame)
+
+    def get(self) -> int | None:
+        """Return the number of records after the write; None if it is unknown."""
+        return self.table_rows if self.rows is None else self.rows.get()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -149,15 +167,11 @@ class SourceParts:
             self.options_by_client[client_id] = client_options.producer_options(worker, connector, client_id)
         return self.limits.cap_batch_size(self.options_by_client[client_id], f"kafka.{BATCH_SIZE}")
 
-    def count_rows(self, frame: DataFrame, batch: SourceBatch) -> tuple[DataFrame, Callable[[], int | None]]:
-        """Return the DataFrame to write, and a function that returns the number of its rows after the write."""
-        table = batch.table
-        if table is not None:
-            return frame, lambda: int(table.num_rows)
-        if not self.spec.counts_records:
-            return frame, lambda: None
-        counts = RowCounts()
-        return counts.observe(frame), counts.get
+    def count_reads(self, batch: SourceBatch) -> ReadCounter:
+        """Return the counter of the records that the write of a batch reads."""
+        if batch.table is not None:
+            return ReadCounter(table_rows=int(batch.table.num_rows))
+        return ReadCounter(rows=RowCounts() if self.spec.counts_records else None)
 
     def has_seen_topics(self, names: Sequence[str | None]) -> bool:
         """Return whether the run has seen all these topics and their limits, so that `ensure_topics` is a no-op."""

@@ -72,33 +72,45 @@ class SourceRecords:
         return self._column_plan(batch, table.column_names)
 
     def write_columns(
-        self, frame: DataFrame, batch: SourceBatch, options: Mapping[str, str]
+        self,
+        frame: DataFrame,
+        batch: SourceBatch,
+        options: Mapping[str, str],
+        observe: Callable[[DataFrame], DataFrame],
     ) -> tuple[int, frozenset[TopicName]] | None:
-        """Write a DataFrame by columns; return None if the record path must write it, even if it is partly written."""
-        column_plan = self._column_plan(batch, frame.columns)
-        if column_plan is None:
-            return None
-        if self.topics is not None:
-            self.topics.ensure(column_plan[1:])
-        try:
-            return write(frame, with_options(column_plan[0], options), column_plan[1])
-        except Exception as exc:
-            if not needs_record_path(exc):
-                raise
-            log.info("%s: Repeating a batch record by record: %s", self.spec.task, exc)
-            return None
+        """Write a DataFrame by columns; return None if the record path must write it, even if it is partly written.
 
-    def column_frame(self, frame: DataFrame, batch: SourceBatch) -> tuple[DataFrame, str | None] | None:
-        """Return the DataFrame transformed by columns, and the topic; None if the batch must take the record path.
-
-        A job over the result may fail with `needs_record_path`.
+        `observe` counts the rows of the DataFrame.
         """
         column_plan = self._column_plan(batch, frame.columns)
         if column_plan is None:
             return None
         if self.topics is not None:
             self.topics.ensure(column_plan[1:])
-        return kafka_frame(frame, *column_plan, for_spark=False), column_plan[1]
+        try:
+            return write(observe(frame), with_options(column_plan[0], options), column_plan[1])
+        except Exception as exc:
+            if not needs_record_path(exc):
+                raise
+            log.info("%s: Repeating a batch record by record: %s", self.spec.task, exc)
+            return None
+
+    def column_frame(
+        self,
+        frame: DataFrame,
+        batch: SourceBatch,
+        observe: Callable[[DataFrame], DataFrame] = lambda frame: frame,
+    ) -> tuple[DataFrame, str | None] | None:
+        """Return the DataFrame transformed by columns, and the topic; None if the batch must take the record path.
+
+        `observe` counts the rows of the DataFrame. A job over the result may fail with `needs_record_path`.
+        """
+        column_plan = self._column_plan(batch, frame.columns)
+        if column_plan is None:
+            return None
+        if self.topics is not None:
+            self.topics.ensure(column_plan[1:])
+        return kafka_frame(observe(frame), *column_plan, for_spark=False), column_plan[1]
 
     def pass_frame(self, frame: DataFrame, batch: SourceBatch) -> DataFrame:
         """Return the DataFrame processed by the record path, with notes."""

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from actors.messages.publisher import PublishTasks
     from actors.runtime.mailbox import Ask
     from kraal.plugins.api import Connector
+    from kraal.stores.api import Log
 
 R = TypeVar("R")
 
@@ -74,6 +75,7 @@ class EmbeddedCluster:
         transactional: bool = False,
         exactly_once: bool = False,
         plugins: Mapping[str, type[Connector]] | None = None,
+        ledger_log: Log | None = None,
     ) -> None:
         """Start workers; `settle` waits until they form a group.
 
@@ -88,6 +90,7 @@ class EmbeddedCluster:
             transactional: whether the leader writes to the config log in transactions, and fences sources.
             exactly_once: whether sources also write exactly once.
             plugins: connectors by qualified name, in addition to the fake ones; their tasks run without Spark.
+            ledger_log: the log of the ledger; by default, there is no ledger.
         """
         self.scheduler = Scheduler(seed)
         self.clock = self.scheduler.clock
@@ -95,6 +98,7 @@ class EmbeddedCluster:
         self.config_log = MemoryLog("config", now_ms=self.clock.wall_ms)
         self.status_log = MemoryLog("status", now_ms=self.clock.wall_ms)
         self.offsets = MemoryOffsets()
+        self.ledger_log = ledger_log
         self.outside = Outside()
         self.group_offsets = FakeGroupOffsets(
             self.outside.committed, lambda: {task for w in self.alive for task in w.engine.running}

@@ -92,6 +92,7 @@ class ClusterWorker:
             stall_timeout_s=config.stall_timeout_s,
             history_max_bytes=config.history_max_bytes,
             loggers=self.loggers,
+            ledger_log=cluster.ledger_log,
             cluster=ClusterParts(
                 group=self.group,
                 protocol=self._protocol,

@@ -15,6 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are doc
 )
 
 from kraal.broker.broker import Broker
+from kraal.broker.records import read_topic
 from kraal.testing import ProcessCluster
 
 pytestmark = [pytest.mark.ci, pytest.mark.timeout(300)]
@@ -24,6 +25,12 @@ CONFIG = {"connector.class": "FileStreamSource", "tasks.max": "1"}
 
 def settings(topic: str) -> dict[str, str]:
     return {"ledger.storage.topic": topic, "ledger.storage.replication.factor": "1"}
+
+
+def list_live_keys(kafka: Broker, topic: str) -> list[bytes | None]:
+    """Return the keys whose latest record is not a tombstone."""
+    latest = {record.key: record.value for record in read_topic(kafka.bootstrap, topic, timeout_s=20)}
+    return [key for key, value in latest.items() if value is not None]
 
 
 def read_counts(cluster: ProcessCluster, worker: int, name: str) -> tuple[int, int, list[object]]:
@@ -60,6 +67,10 @@ def test_totals_move_to_another_worker_with_the_task(kafka: Broker, tmp_path: Pa
         )
         description = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics("ledger-1", timeout=20)
         assert len(description.topics["ledger-1"].partitions) == 1
+
+        assert list_live_keys(kafka, "ledger-1") != []
+        cluster.workers[other].ask("DELETE", "/connectors/lines")
+        cluster.wait_until("the totals are deleted", lambda: list_live_keys(kafka, "ledger-1") == [])
 
 
 def test_topic_that_is_not_compacted_is_reported_and_delivery_continues(

@@ -38,6 +38,14 @@ def counts_of(done: BatchDone) -> Counts:
     return done.entry.counts
 
 
+def count_pending_observations(spark: SparkSession) -> int:
+    """Return the number of observed DataFrames that Spark keeps because no action has computed them."""
+    manager = spark._jsparkSession.observationManager()
+    fields = [each for each in manager.getClass().getDeclaredFields() if "observations" in each.getName()]
+    fields[0].setAccessible(True)
+    return int(fields[0].get(manager).size())
+
+
 # --- rows of frames ---------------------------------------------------------------------------------------------
 
 
@@ -60,9 +68,10 @@ def test_rows_of_a_filtered_and_cached_frame_are_counted_once(spark: SparkSessio
 
 
 def test_frame_without_an_action_is_not_counted(spark: SparkSession) -> None:
-    counts = RowCounts()
+    counts, pending_count = RowCounts(), count_pending_observations(spark)
     counts.observe(spark.range(0, 10))
     assert counts.get() is None
+    assert count_pending_observations(spark) == pending_count + 1, "Spark never forgets it"
 
 
 def test_rows_of_a_frame_that_becomes_an_arrow_table_are_counted(spark: SparkSession) -> None:
@@ -139,17 +148,20 @@ def test_small_batches_of_a_source_are_counted_by_acknowledgements(
     [
         pytest.param(TEXT, id="by columns"),
         pytest.param(JSON, id="converted"),
-        pytest.param({**TEXT, "errors.tolerance": "all"}, id="record by record"),
+        pytest.param({**TEXT, "errors.tolerance": "all"}, id="with error handling"),
+        pytest.param({**TEXT, "errors.tolerance": "all", "transforms": "moody"}, id="record by record"),
     ],
 )
 def test_records_that_spark_reads_are_counted_on_both_sides(
-    harness: TaskHarness, config: Mapping[str, str]
+    harness: TaskHarness, spark: SparkSession, config: Mapping[str, str]
 ) -> None:
     source = Source(harness, config)
+    pending_count = count_pending_observations(spark)
     for count in (7, 0, 3000):
         done = source.write(["a"] * count, read_by_spark=True)
         assert done.write_path.startswith(SourcePath.OWN_JOB.value)
         assert counts_of(done) == Counts(read=count, written=count)
+    assert count_pending_observations(spark) == pending_count
     source.stop()
 
 

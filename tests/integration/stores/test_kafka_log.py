@@ -11,7 +11,7 @@ import time
 import pytest
 
 from kraal.broker.broker import Broker
-from kraal.core.errors import StoreError
+from kraal.core.errors import RecordTooLarge, StoreError
 from kraal.core.records import Entry, Record
 from kraal.kafka.log import KafkaLog
 from kraal.kafka.topics import TopicAdmin, ensure_topics
@@ -55,6 +55,19 @@ def test_workers_read_each_others_records_in_same_order(admin: TopicAdmin, make_
         keys.append(f"connector-{number}")
     assert get_keys(read_all(first_log)) == get_keys(read_all(second_log)) == keys
     assert read_all(first_log) == read_all(second_log)
+
+
+def test_refused_sizes_are_reported_and_smaller_writes_succeed(admin: TopicAdmin, make_log: MakeLog) -> None:
+    topic = fresh_topic(admin, settings={"max.message.bytes": "1000"})
+    log = make_log(topic)
+    entries = [Entry(f"connector-{number}", b"x" * 600) for number in range(2)]
+    with pytest.raises(RecordTooLarge, match="cannot write to the topic"):
+        log.append(entries)
+    with pytest.raises(RecordTooLarge):
+        log.append([Entry("connector-a", b"x" * 2000)])
+    for entry in entries:
+        log.append([entry])
+    assert get_keys(read_all(log)) == ["connector-0", "connector-1"]
 
 
 def test_concurrent_writes_are_read_in_same_order(admin: TopicAdmin, make_log: MakeLog) -> None:

@@ -32,6 +32,7 @@ FINDINGS = Findings(
     remaining_processes=[],
     failed_faults=[],
     proof_disagreements=[],
+    ledger_disagreements=[],
     standstill_s=4.25,
     lane_events={"started": 3, "ended": 1},
     faults={"kill -9 of the broker": 2},
@@ -82,6 +83,7 @@ def test_verdict_of_a_successful_run_contains_figures() -> None:
             replace(FINDINGS, proof_disagreements=["pipe-0: the proof is UNDECIDED"]),
             "pipe-0: the proof is UNDECIDED",
         ),
+        (replace(FINDINGS, ledger_disagreements=["pipe-0-sink: 1 breaks"]), "pipe-0-sink: 1 breaks"),
         (replace(FINDINGS, failed_faults=["the broker did not start"]), "the broker did not start"),
     ],
 )

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import SourcePartition
+from kraal.ledger.counts import Counts, Range
 from kraal.ledger.records import (
+    MAX_POSITION_LENGTH,
     LedgerKey,
     LedgerTotals,
     LedgerValue,
@@ -20,7 +22,7 @@ from kraal.ledger.records import (
     encode_value,
     offset_position,
 )
-from kraal.ledger.totals import Break, PartitionTotals, TaskTotals
+from kraal.ledger.totals import MAX_RANGES, Break, PartitionTotals, TaskTotals, total_batch
 
 TASK = TaskId(ConnectorName("sink"), 0)
 PARTITION = (ConnectorName("sink"), SourcePartition.of({"kafka_topic": "t", "kafka_partition": 1}))
@@ -49,13 +51,13 @@ partition_totals = st.builds(
 
 @given(task_totals)
 def test_totals_of_a_task_survive_encoding(totals: TaskTotals) -> None:
-    value = LedgerValue(totals, 7, "w")
+    value = LedgerValue(totals, 7, "w", 12)
     assert decode_value(TASK, encode_value(value)) == value
 
 
 @given(partition_totals)
 def test_totals_of_a_partition_survive_encoding(totals: PartitionTotals) -> None:
-    value = LedgerValue(totals, 7, "w")
+    value = LedgerValue(totals, 7, "w", 12)
     assert decode_value(PARTITION, encode_value(value)) == value
 
 
@@ -105,7 +107,7 @@ def test_totals_of_another_kind_are_ignored() -> None:
         (PARTITION, TaskTotals()),
         (TASK, PartitionTotals(since=0, end=1)),
     ]
-    assert [decode_value(key, encode_value(LedgerValue(each, 1, "w"))) for key, each in totals] == [
+    assert [decode_value(key, encode_value(LedgerValue(each, 1, "w", 0))) for key, each in totals] == [
         None,
         None,
     ]
@@ -114,3 +116,25 @@ def test_totals_of_another_kind_are_ignored() -> None:
 def test_equal_offsets_have_equal_positions() -> None:
     assert offset_position({"a": 1, "b": "x"}) == offset_position({"b": "x", "a": 1}) == '{"a":1,"b":"x"}'
     assert offset_position(None) is None
+
+
+def test_long_offsets_are_hashed() -> None:
+    first, same, second = (
+        offset_position({"file": "x" * MAX_POSITION_LENGTH, "position": number}) for number in (0, 0, 1)
+    )
+    assert first == same != second
+    assert len(str(first)) < 100
+
+
+def test_size_of_records_is_limited() -> None:
+    position = offset_position({"file": '"' * (MAX_POSITION_LENGTH // 2 - 10)})
+    assert len(str(position)) > MAX_POSITION_LENGTH - 20
+    uncounted = ((position, position),) * MAX_RANGES
+    partition = PartitionTotals(since=position, end=position, uncounted=uncounted)
+    names = [f"{number}{chr(0x1F600) * 1000}" for number in range(9)]
+    ranges = {SourcePartition.of({"file": name}): Range(position, position) for name in names}
+    batch = total_batch(Counts(read=1, written=0), ranges, 0)
+    totals = sum((batch for _ in range(2 * MAX_RANGES)), batch)
+    assert totals.break_count == 2 * MAX_RANGES + 1
+    for each in (partition, totals):
+        assert len(encode_value(LedgerValue(each, 1, "w", 0))) < 250_000

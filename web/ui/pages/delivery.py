@@ -1,7 +1,8 @@
-"""Delivery of a connector: its latest proof on this worker, and a request for another one."""
+"""Delivery of a connector: its latest proof, a request for another one, and its totals in the ledger."""
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ from web.ui.sources.requests import get_map
 from web.ui.sources.sending import Sender
 from web.ui.views.commands import Result
 from web.ui.views.delivery import ProofView, parse_delivery, proof_request
+from web.ui.views.ledger import COUNTS, Totals, parse_totals
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -23,12 +25,15 @@ if TYPE_CHECKING:
 @page(
     "/connectors/{connector}/delivery",
     "pages/delivery.html",
-    parts={"delivery": "activity/delivery.html"},
+    parts={"delivery": "activity/delivery.html", "ledger": "activity/ledger.html"},
     nav="connectors",
 )
 async def _delivery(visit: Visit) -> Model:
-    """Show the latest proof, if there is one."""
-    return {**await fetch_frame(visit, "delivery"), "delivery": await _fetch_delivery(visit)}
+    """Show the latest proof, and the totals of a worker with a ledger."""
+    frame, delivery, totals = await asyncio.gather(
+        fetch_frame(visit, "delivery"), _fetch_delivery(visit), _fetch_totals(visit)
+    )
+    return {**frame, "delivery": delivery, "totals": totals, "titles": tuple(COUNTS.values())}
 
 
 async def _fetch_delivery(visit: Visit) -> ProofView | None:
@@ -39,6 +44,12 @@ async def _fetch_delivery(visit: Visit) -> ProofView | None:
             return None
         raise
     return parse_delivery(dict(response))
+
+
+async def _fetch_totals(visit: Visit) -> Totals | None:
+    if not visit.features.ledger:
+        return None
+    return parse_totals(dict(await get_map(visit.source, visit.caller, "connectors", visit.name, "ledger")))
 
 
 @action("/connectors/{connector}/delivery", nav="connectors")

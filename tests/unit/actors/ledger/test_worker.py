@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.ledger.keeper import WRITE_INTERVAL_S
-from actors.messages.herder import SetTargetState
+from actors.messages.herder import CreateConnector, DeleteConnector, PutConfig, SetTargetState
 from actors.messages.ledger import LedgerView, ShowLedger
 from actors.messages.offsets import AlterOffsets
 from kraal.core.errors import StoreUnavailable
@@ -13,6 +13,8 @@ from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.core.offsets import SourcePartition
 from kraal.ledger.totals import PartitionTotals
 from kraal.stores.memory import MemoryLog
+from kraal.testing._simulation.cluster import EmbeddedCluster
+from kraal.testing._simulation.cluster_worker import ClusterWorker
 from kraal.testing._simulation.engine import make_partition
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing._simulation.worker import EmbeddedWorker
@@ -170,3 +172,115 @@ def test_batch_is_not_counted_before_its_offsets_are_stored() -> None:
     worker.offsets.fault = lambda _: None  # type: ignore[attr-defined] # as above
     worker.advance(3)
     assert show(worker).tasks[T0].read == 5
+
+
+def test_connector_that_is_deleted_and_created_again_begins_with_new_totals() -> None:
+    ledger_log = MemoryLog("ledger")
+    worker = EmbeddedWorker(ledger_log=ledger_log)
+    worker.create(NAME, {"connector.class": FAKE_SOURCE})
+    worker.fake.feed(T0, 25)
+    worker.run()
+    worker.advance(WRITE_INTERVAL_S)
+    worker.ask(DeleteConnector(name=NAME))
+    worker.run()
+    assert (show(worker).tasks, show(worker).partitions) == ({}, {})
+    assert worker.assembly.delivery.current() == {}
+    worker.create(NAME, {"connector.class": FAKE_SOURCE})
+    worker.fake.feed(T0, 5)
+    worker.run()
+    worker.advance(WRITE_INTERVAL_S)
+    count = show(worker).tasks[T0].read
+    assert 0 < count <= 30
+    assert worker.assembly.delivery.current()[T0].read == count
+    restarted = EmbeddedWorker(
+        ledger_log=ledger_log,
+        config_log=worker.config_log,
+        status_log=worker.status_log,
+        offsets=worker.offsets,
+    )
+    assert show(restarted).tasks[T0].read == count
+
+
+def test_tasks_beyond_a_lower_tasks_max_keep_their_counts() -> None:
+    worker = EmbeddedWorker(ledger_log=MemoryLog("ledger"))
+    config = {"connector.class": FAKE_SOURCE, "tasks.max": "2"}
+    worker.create(NAME, config)
+    for number in range(2):
+        worker.fake.feed(TaskId(NAME, number), 10)
+    worker.run()
+    worker.ask(PutConfig(name=NAME, config={**config, "tasks.max": "1"}))
+    worker.run()
+    worker.advance(WRITE_INTERVAL_S)
+    view = show(worker)
+    assert [totals.read for totals in view.tasks.values()] == [10, 10]
+    assert len(view.partitions) == 2
+
+
+def list_live_keys(ledger_log: MemoryLog) -> list[str]:
+    latest = {each.key: each.value for each in ledger_log.read(0, 10_000)}
+    return sorted(key for key, value in latest.items() if value is not None)
+
+
+def show_read(worker: ClusterWorker, cluster: EmbeddedCluster) -> int:
+    """Return the number of records that the connector has read, as the worker shows it."""
+    assert worker.assembly.ledger is not None
+    view = worker.assembly.ledger.question(ShowLedger(connector=NAME))
+    cluster.run_until(view.done, timeout_s=10)
+    return sum(totals.read for totals in view.result(0).tasks.values())
+
+
+def make_cluster(seed: int) -> tuple[EmbeddedCluster, MemoryLog]:
+    """Return a cluster that has delivered and counted 50 records with two tasks."""
+    ledger_log = MemoryLog("ledger")
+    cluster = EmbeddedCluster(seed=seed, ledger_log=ledger_log)
+    cluster.settle()
+    cluster.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
+    cluster.settle()
+    for number in range(2):
+        cluster.feed(TaskId(NAME, number), 25)
+    cluster.advance(3)
+    assert {show_read(worker, cluster) for worker in cluster.workers} == {50}
+    return cluster, ledger_log
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_worker_of_a_cluster_deletes_the_records_of_a_deleted_connector(seed: int) -> None:
+    cluster, ledger_log = make_cluster(seed)
+    cluster.request(DeleteConnector(name=NAME))
+    cluster.settle()
+    cluster.advance(3)
+    assert list_live_keys(ledger_log) == []
+    records = ledger_log.read(0, 10_000)
+    tombstones = [each.key for each in records if each.value is None]
+    assert len(tombstones) == len(set(tombstones)) == 4, "two tasks and two partitions"
+    assert all(worker.assembly.delivery.current() == {} for worker in cluster.workers)
+    cluster.request(CreateConnector(name=NAME, config={"connector.class": FAKE_SOURCE}))
+    cluster.settle()
+    cluster.feed(T0, 5)
+    cluster.advance(3)
+    counts = {show_read(worker, cluster) for worker in cluster.workers}
+    assert len(counts) == 1
+    assert counts.pop() <= 30
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_next_leader_deletes_the_records_if_the_leader_dies(seed: int) -> None:
+    cluster, ledger_log = make_cluster(seed)
+    leader = cluster.leader
+    cluster.request(DeleteConnector(name=NAME), leader)
+    cluster.kill(leader)
+    assert len(list_live_keys(ledger_log)) == 4, "the leader has not deleted them yet"
+    cluster.settle()
+    cluster.advance(3)
+    assert list_live_keys(ledger_log) == []
+
+
+@pytest.mark.parametrize("actor", ["ledger", "herder"])
+def test_death_of_an_actor_of_the_leader_does_not_keep_the_records(actor: str) -> None:
+    cluster, ledger_log = make_cluster(0)
+    cluster.request(DeleteConnector(name=NAME), cluster.leader)
+    cluster.crash(cluster.leader, actor)
+    cluster.advance(5)
+    cluster.settle()
+    cluster.advance(3)
+    assert list_live_keys(ledger_log) == []

@@ -66,7 +66,10 @@ def test_problem_of_the_ledger_is_shown(kraal: Kraal, worker: Connect) -> None:
     worker.script("GET", PATH, ScriptedResponse(body=make_response(problem="no broker")))
     result = kraal("ledger", "orders-sink")
     assert result.exit_code == 0
-    assert result.stderr == "Error: the ledger cannot be read, so that totals may be missing: no broker\n"
+    assert (
+        result.stderr
+        == "Error: totals may be missing, because the ledger cannot be read or written: no broker\n"
+    )
 
 
 def test_worker_without_a_ledger_is_explained(kraal: Kraal, worker: Connect) -> None:

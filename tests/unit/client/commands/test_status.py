@@ -40,14 +40,28 @@ def test_wide_status_has_metrics_and_the_latest_proof(kraal: Kraal, populated_wo
         ScriptedResponse(200, status | {"progress": 7} | parts),
     )
     rows = [
-        ["NAME", "TASK", "STATE", "WORKER", "RECORDS", "SKIPPED", "BACKLOG", "PROOF", "TRACE"],
-        ["orders", "-", "RUNNING", HOST, "-", "-", "-", "PROVED 2023-11-14 22:13 UTC"],
-        ["orders", "0", "RUNNING", HOST, "12,345", "3", "-", "-"],
-        ["orders", "1", "FAILED", HOST, "-", "-", "-", "-", "java.io.IOException: disk full"],
+        ["NAME", "TASK", "STATE", "WORKER", "RECORDS", "SKIPPED", "BACKLOG", "LEDGER", "PROOF", "TRACE"],
+        ["orders", "-", "RUNNING", HOST, "-", "-", "-", "-", "PROVED 2023-11-14 22:13 UTC"],
+        ["orders", "0", "RUNNING", HOST, "12,345", "3", "-", "-", "-"],
+        ["orders", "1", "FAILED", HOST, "-", "-", "-", "-", "-", "java.io.IOException: disk full"],
     ]
     assert split_rows(kraal.out("status", "orders", "-o", "wide")) == rows
-    without_status = ["archive", *["-"] * 7, "no status yet"]
+    without_status = ["archive", *["-"] * 8, "no status yet"]
     assert split_rows(kraal.out("status", "-o", "wide")) == [rows[0], without_status, *rows[1:]]
+
+
+@pytest.mark.parametrize(
+    ("breaks", "uncounted", "verdict"),
+    [((0, 0), 0, "ok"), ((0, 0), 1200, "ok, 1,200 uncounted"), ((1, 2), 5, "3 breaks")],
+)
+def test_wide_status_has_the_verdict_of_the_ledger(
+    kraal: Kraal, populated_worker: Connect, breaks: tuple[int, int], uncounted: int, verdict: str
+) -> None:
+    tasks = [{"break_count": count} for count in breaks]
+    totals = {"tasks": tasks, "partitions": [{"uncounted_count": uncounted}]}
+    populated_worker.script("GET", "/connectors/orders/ledger", ScriptedResponse(200, totals))
+    rows = split_rows(kraal.out("status", "orders", "-o", "wide"))
+    assert [row[7] for row in rows] == ["LEDGER", verdict, "-", "-"]
 
 
 def split_rows(text: str) -> list[list[str]]:

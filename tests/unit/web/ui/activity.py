@@ -48,6 +48,7 @@ def canned_responses(name: str = NAME, text: str = "IOError: disk is full") -> d
         "/events": _events(name, text),
         f"{path}/dead-letters": _letters(text),
         f"{path}/proof": _proof(text),
+        f"{path}/ledger": make_ledger(text),
         f"POST {path}/proof": {**_proof(text), "state": "RUNNING", "result": None},
         f"POST {path}/dead-letters/replay": {
             "dry_run": True,
@@ -96,6 +97,31 @@ def _proof(text: str) -> Any:
             "tolerated": None,
             "dropped": None,
         },
+    }
+
+
+def make_ledger(text: str) -> Any:
+    law_break = {"ranges": f"{text}-0@5 to @9", "reason": f"1 of 4 records: {text}", "time_ms": 7_000}
+    counts = {"batches": 9, "dropped": 0, "dead_letters": 7, "tolerated": 0, "batches_without_written": 0}
+    task = {**counts, "batches_without_read": 3, "breaks": [law_break], "break_count": 1}
+    partition = {"kafka_topic": text, "kafka_partition": 0}
+    return {
+        "connector": NAME,
+        "problem": text,
+        "tasks": [
+            {"task": 0, "read": 12_345, "written": 12_337, **task},
+            {"task": 1, "read": 5, "written": 5, **counts, "breaks": [], "break_count": 0},
+        ],
+        "partitions": [
+            {
+                "partition": partition,
+                "since": 0,
+                "end": 12_345,
+                "repeated": 4,
+                "uncounted": [{"start": 100, "end": 1_100}],
+                "uncounted_count": 21,
+            }
+        ],
     }
 
 

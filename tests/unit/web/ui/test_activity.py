@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 
 import pytest
 
 from tests.unit.web.ui.activity import FORM_HEADERS, NAME, PATH, URL, canned_responses, get, page_text, state
-from tests.unit.web.ui.canned import JAVA_FEATURES, CannedSource, browser
+from tests.unit.web.ui.canned import ALL_FEATURES, JAVA_FEATURES, CannedSource, browser
 from web.ui.sources.api import RequestRejected, SourceUnavailable
 
 
@@ -325,6 +326,26 @@ def test_delivery_without_a_proof_has_only_a_button() -> None:
     source.responses[f"{PATH}/proof"] = RequestRejected(404, "Connector orders-sink has not been proved")
     text = page_text(get(f"{URL}/delivery", source))
     assert "The delivery has not been proved since the workers started. Prove delivery" in text
+
+
+def test_delivery_shows_the_totals_of_the_ledger() -> None:
+    text = page_text(get(f"{URL}/delivery"))
+    assert "Ledger BROKEN 1 break: records are not accounted for." in text
+    assert "because the ledger cannot be read or written: IOError: disk is full" in text
+    assert "Task Read Written Dropped Dead letters Tolerated Breaks 0 12,345 12,337 0 7 0 1" in text
+    assert "all 12,350 12,342 0 14 0 1" in text
+    assert "In 3 batches, the records were counted only when they were read" in text
+    assert "4 offsets were delivered more than once." in text
+    assert "1970-01-01 00:00:07 UTC 0 IOError: disk is full-0@5 to @9 1 of 4 records" in text
+    assert "Ranges that were not counted: the latest 1 of 21 Partition From To" in text
+    assert "IOError: disk is full-0 100 1,100" in text
+
+
+def test_delivery_of_a_worker_without_a_ledger_shows_only_proofs() -> None:
+    features = replace(ALL_FEATURES, ledger=False)
+    source = CannedSource(canned_responses(), reported_features=features)
+    assert "Ledger" not in page_text(get(f"{URL}/delivery", source))
+    assert all("ledger" not in request[1] for request in source.requests)
 
 
 def test_button_starts_a_proof() -> None:
