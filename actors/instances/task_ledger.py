@@ -28,5 +28,10 @@ class TaskLedger:
     def send(self, run: int) -> None:
         """Send the entry, if any, to the keeper."""
         entry, self._entry = self._entry, None
-        if self._keeper is not None and entry is not None:
+        if entry is not None:
+            self.record(run, entry)
+
+    def record(self, run: int, entry: BatchEntry) -> None:
+        """Send an entry to the keeper."""
+        if self._keeper is not None:
             self._keeper.tell(RecordBatch(task=self._task, run=run, entry=entry))
