@@ -122,12 +122,12 @@ def test_source_counts_its_records_despite_kills(cluster: ProcessCluster, tmp_pa
     wait_for_totals(cluster, name, 30, 30, 0, 0, 0)
     [partition] = ledger(cluster, name)["partitions"]
     assert partition["partition"] == {"filename": str(file)}
-    assert (partition["since"], partition["end"]) == (None, f'{{"position":{file.stat().st_size}}}')
+    assert (partition["since"], partition["end"]) == (None, {"position": file.stat().st_size})
 
     append(file, *map(str, range(9)))
     plugin_jvm(worker).kill()
     append(file, *map(str, range(9)))
-    end = f'{{"position":{file.stat().st_size}}}'
+    end = {"position": file.stat().st_size}
     wait_until(cluster, "the end was counted", lambda: ledger(cluster, name)["partitions"][0]["end"] == end)
     read, written, *_, breaks = totals(cluster, name)
     [partition] = ledger(cluster, name)["partitions"]

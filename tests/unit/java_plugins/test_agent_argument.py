@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -34,6 +35,7 @@ def test_agent_counts_records_with_a_ledger(
         raise OSError("no processes")
 
     monkeypatch.setattr(subprocess, "Popen", fail)
+    monkeypatch.setattr(module, "WorkerFile", lambda *_, **__: SimpleNamespace(descriptor=0))
     monkeypatch.setattr(module, "find_java", lambda: Path("java"))
     with pytest.raises(OSError, match="no processes"):
         Jvm([Path("kraal.jar")], [], PluginFiles({}, None), worker=worker, standalone=standalone)
