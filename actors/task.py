@@ -41,7 +41,17 @@ from actors.runtime.system import Begin
 from kraal.config.connector.trimmed import trim_config
 from kraal.core.errors import PluginFailed, StoreUnavailable
 from kraal.core.ids import State, TargetState, TopicName
-from kraal.engine.api import BatchDone, Committed, Failed, Held, Opened, PhaseTimes, Stopped, Waiting
+from kraal.engine.api import (
+    BatchDone,
+    Committed,
+    Counted,
+    Failed,
+    Held,
+    Opened,
+    PhaseTimes,
+    Stopped,
+    Waiting,
+)
 
 if TYPE_CHECKING:
     from actors.runtime.clock import Clock
@@ -99,8 +109,7 @@ class Task:
         tracking is disabled. `resolve` replaces variables by their values; it may block and raise any error.
         """
         self._spec = spec
-        self._task = spec.task
-        self._target = target
+        self._task, self._target = spec.task, target
         self._is_source, self._known_topics = is_source, known_topics
         self._address, self._worker = address, worker
         self._offsets = TaskOffsets(
@@ -249,6 +258,8 @@ class Task:
                 self._on_batch_done(event)
             case Committed() if self._phase is _Phase.STORING:
                 self._on_stored()
+            case Counted():
+                self._ledger.record(self._number, event.entry)
             case Waiting() | Committed() | PhaseTimes():
                 pass  # recorded above
             case Held():

@@ -1,4 +1,4 @@
-"""Tells the ledger's keeper which connectors were deleted, so that it removes their totals.
+"""Sends the deletions of connectors to the keeper of the ledger, which removes their totals.
 
 Part of the herder; runs on its thread only. The keeper receives a deletion before the worker receives the tasks of a
 connector that is created again under the same name.

@@ -29,6 +29,11 @@ class TaskLedger:
     def send(self, run: int) -> None:
         """Send the entry, if any, to the keeper."""
         entry, self._entry = self._entry, None
-        if self._keeper is not None and entry is not None:
+        if entry is not None:
+            self.record(run, entry)
+
+    def record(self, run: int, entry: BatchEntry) -> None:
+        """Send an entry to the keeper."""
+        if self._keeper is not None:
             batch = RecordBatch(task=self._task, run=run, config_offset=self._config_offset, entry=entry)
             self._keeper.tell(batch)

@@ -210,6 +210,14 @@ class PhaseTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """Records were delivered whose offsets the run itself has stored. Runs of Java tasks report this in any phase."""
+
+    entry: BatchEntry
+    """The entry for the ledger."""
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """No batch is running or requested: the task is paused until the next `next()`."""
 
@@ -237,7 +245,7 @@ class Stopped:
     clean: bool
 
 
-RunEvent = Waiting | Opened | BatchDone | PhaseTimes | Held | Committed | Failed | Stopped
+RunEvent = Waiting | Opened | BatchDone | PhaseTimes | Counted | Held | Committed | Failed | Stopped
 
 
 class Run(Protocol):

@@ -136,7 +136,7 @@ class JavaPluginEngine:
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:
-        """Open a task; a Java task reads its offsets itself."""
+        """Open a task. A Java task reads its offsets itself; `offsets` are where its counts start."""
         java_class = self._java_class(spec)
         if java_class is None:
             self.metrics.remove_task(spec.task)
@@ -157,6 +157,7 @@ class JavaPluginEngine:
             report=report,
             store_metrics=self.metrics.store_values,
             on_end=partial(self._on_end, host),
+            offsets=offsets,
         )
         self.metrics.add_run(spec.task, run.number)
         previous_run = self._replace(run)

@@ -15,6 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final
 
+from kraal.config.worker.distributed_keys import LEDGER_TOPIC
+from kraal.config.worker.standalone import LEDGER_FILE
 from kraal.core.errors import Unavailable
 from kraal.core.logging import log_subject
 from kraal.core.secrets import secrets as known_secrets
@@ -72,7 +74,8 @@ class Jvm:
         self._worker_file = file = None if worker is None else WorkerFile(worker, standalone=standalone)
         self._subject = f"connector {connector}" if connector else ""
         self._token = token = secrets.token_hex(16)
-        command = [str(find_java()), f"-javaagent:{class_path[0]}", "-XX:+ExitOnOutOfMemoryError", *options]
+        agent = f"-javaagent:{class_path[0]}{_agent_argument(worker, standalone=standalone)}"
+        command = [str(find_java()), agent, "-XX:+ExitOnOutOfMemoryError", *options]
         command += ["-cp", os.pathsep.join(map(str, class_path)), _MAIN, *([connector] if connector else ())]
         self.process: subprocess.Popen[str] = subprocess.Popen(
             command,
@@ -188,6 +191,12 @@ class Jvm:
             if line:
                 self.last_line = line
                 logging.getLogger(name).log(level, "%s", line)
+
+
+def _agent_argument(worker: Mapping[str, str] | None, *, standalone: bool) -> str:
+    """Return the argument of `Agent.java`, which counts the records of tasks; empty without a ledger."""
+    has_ledger = bool((worker or {}).get(LEDGER_FILE if standalone else LEDGER_TOPIC))
+    return "=ledger" if has_ledger else ""
 
 
 def _parse_line(line: str) -> list[str] | None:

@@ -21,7 +21,8 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
 from kraal.core.lease import MUST_NOT_WRITE
-from kraal.engine.api import Failed, Held, Opened, Stopped, Waiting
+from kraal.engine.api import Counted, Failed, Held, Opened, Stopped, Waiting
+from kraal.java_plugins.counted_records import CountedRecords
 from kraal.java_plugins.jvm import PluginsUnavailable
 from kraal.java_plugins.lingering import LingeringTask
 from kraal.java_plugins.progress import CurrentStep, RecordProgress, StepDurations
@@ -66,8 +67,12 @@ class JavaRun:
         report: Callable[[RunEvent], None],
         store_metrics: Callable[[TaskId, int, Mapping[str, float]], None],
         on_end: Callable[[JavaRun, Failed | Stopped], None],
+        offsets: Mapping[SourcePartition, Offset],
     ) -> None:
-        """Create a run. `on_end` receives the last event, and a second event when a failed task is removed."""
+        """Create a run of a task with these stored offsets.
+
+        `on_end` receives the last event, and a second event when a failed task is removed.
+        """
         self.spec, self.number, self._host = spec, number, host
         self._claim = spec.transactions
         """The claim of an exactly-once task; None once a start or the run's end has taken it. Guarded by `_lock`."""
@@ -91,7 +96,7 @@ class JavaRun:
         self.is_kept_in_jvm = False
         """Whether the JVM keeps the failed task, for alerts on its MBeans, until `cancel` or `stop`."""
         self._progress, self._durations = RecordProgress(), StepDurations()
-        self._step = CurrentStep(spec.working)
+        self._step, self._counted = CurrentStep(spec.working), CountedRecords(offsets)
 
     def open(self, previous: JavaRun | None) -> None:
         """Start the task as soon as the JVM is up and the previous run is over."""
@@ -177,6 +182,9 @@ class JavaRun:
                     self._on_progress(detail)
                 case "times":
                     self._report(self._durations.since_last(detail))
+                case "counted":
+                    for entry in self._counted.make_entries(detail):
+                        self._report(Counted(entry))
                 case "backlog" if detail["partitions"]:
                     self.spec.backlog(detail["records"], exact=True, paused=detail["paused"])
                 case "busy":
@@ -215,7 +223,7 @@ class JavaRun:
                 if not self._is_starting():
                     self._end_before_start()
                     return
-                if (refusal := self._check_start()) is not None:
+                if (refusal := _find_refusal(self.spec, self._opened_s)) is not None:
                     self._finish_once(Failed(trace=refusal, engine_lost=True))
                     return
                 claim = self._take_claim()
@@ -245,13 +253,6 @@ class JavaRun:
         with self._lock:
             if self._phase is _Phase.ENDING:
                 self._finish(Stopped(clean=True))
-
-    def _check_start(self) -> str | None:
-        """Return the reason why the task must not start (no lease, or an old claim); None if it may start."""
-        if not self.spec.lease():
-            return MUST_NOT_WRITE
-        is_old = self.spec.transactions is not None and time.monotonic() - self._opened_s > CLAIM_TIMEOUT_S
-        return CLAIM_EXPIRED if is_old else None
 
     def _end(self, wait_s: float) -> None:
         with self._lock:
@@ -350,3 +351,11 @@ class JavaRun:
         if batch_done is not None:
             self._is_requested = False
             self._report(batch_done)
+
+
+def _find_refusal(spec: TaskSpec, opened_s: float) -> str | None:
+    """Return the reason why a task must not start (no lease, or an old claim); None if it may start."""
+    if not spec.lease():
+        return MUST_NOT_WRITE
+    is_old = spec.transactions is not None and time.monotonic() - opened_s > CLAIM_TIMEOUT_S
+    return CLAIM_EXPIRED if is_old else None

@@ -14,7 +14,14 @@ from kraal.jars.jars import ensure
 from kraal.jars.java_module import compile_jar
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.flows import PROVIDER, TRANSFORMS, VERSIONS, java_worker, kraal_worker
+from tests.integration.java_plugins.flows import (
+    PROVIDER,
+    TRANSFORMS,
+    VERSIONS,
+    java_worker,
+    kraal_worker,
+    ledger_properties,
+)
 from tests.integration.java_plugins.kafka_tests import TOOLS, move_connectors
 
 JAVA_SOURCES = Path(__file__).parents[3] / "java" / "src"
@@ -81,8 +88,8 @@ def worker_properties(plugin_path: Path) -> dict[str, str]:
 def cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
 ) -> Iterator[ProcessCluster]:
-    """Run a cluster of one worker for tests that leave no plugin blocked."""
-    properties = {**worker_properties, "plugins.jvm.options": "-Xmx512M"}
+    """Run a cluster of one worker with a ledger for tests that leave no plugin blocked."""
+    properties = {**worker_properties, "plugins.jvm.options": "-Xmx512M", **ledger_properties("java-ledger")}
     properties["metric.reporters"] = "com.example.OnTheClassPathOfJavaWorkers"  # must not reach the JVM
     with kraal_worker(tmp_path_factory.mktemp("kraal"), kafka.bootstrap, properties) as cluster:
         yield cluster

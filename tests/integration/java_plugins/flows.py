@@ -67,9 +67,17 @@ def faulty_config(topic: str, fault: str = "", at: str = "", tasks: int = 1) -> 
     }
 
 
+def ledger_properties(topic: str) -> dict[str, str]:
+    """Return the properties of a worker with a ledger."""
+    return {"ledger.storage.topic": topic, "ledger.storage.replication.factor": "1"}
+
+
 @contextmanager
 def kraal_worker(directory: Path, bootstrap: str, properties: Mapping[str, str]) -> Iterator[ProcessCluster]:
-    """Run a Kraal worker with Java plugins in its own group, and check that the worker and its JVMs exit cleanly."""
+    """Run a Kraal worker with Java plugins in its own group.
+
+    Check that the worker and its JVMs exit cleanly, and that all records in its ledger, if any, are accounted for.
+    """
     cluster = ProcessCluster(directory=directory, bootstrap=bootstrap, properties=properties)
     try:
         cluster.start(1)
@@ -81,6 +89,8 @@ def kraal_worker(directory: Path, bootstrap: str, properties: Mapping[str, str])
         cluster.close()
     assert exit_codes == [0] * len(exit_codes), cluster.workers[0].log_text()
     assert not any(jvm.is_running() for jvm in jvms)
+    for worker in cluster.workers:
+        assert "are not accounted for" not in worker.log_text()
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,12 +13,14 @@ from kraal.broker.broker import Broker
 from kraal.jars.jars import ensure
 from kraal.jars.java_module import compile_jar
 from kraal.testing import ProcessCluster
+from kraal.testing.process import WorkerProcess
 from tests.integration.java_plugins.conftest import JAVA_SOURCES
 from tests.integration.java_plugins.flows import (
     RUNNING,
     faulty_config,
     java_worker,
     kraal_worker,
+    ledger_properties,
     plugin_jvm,
     unique_name,
 )
@@ -34,8 +36,9 @@ READ_TIMEOUT_S = 60.0
 def exactly_once_cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
 ) -> Iterator[ProcessCluster]:
-    """Run a cluster of one worker with exactly-once support."""
-    properties = worker_properties | {"exactly.once.source.support": "enabled"}
+    """Run a cluster of one worker with exactly-once support and a ledger."""
+    properties = worker_properties | ledger_properties("exact-ledger")
+    properties["exactly.once.source.support"] = "enabled"
     with kraal_worker(tmp_path_factory.mktemp("exact"), kafka.bootstrap, properties) as cluster:
         yield cluster
 
@@ -86,6 +89,28 @@ def expect_each_number_once(cluster: ProcessCluster, name: str) -> None:
     assert values == list(range(len(values)))
 
 
+def expect_each_record_counted_once(cluster: ProcessCluster, name: str) -> None:
+    """Assert that the ledger names the records that it does not count, and that all others are written once."""
+    body = cluster.alive[0].get(f"/connectors/{name}/ledger").body
+    [task], [partition] = body["tasks"], body["partitions"]
+    assert task["read"] == task["written"]
+    uncounted = sum(next_number(each["end"]) - next_number(each["start"]) for each in partition["uncounted"])
+    written_count = len(read_committed(cluster.bootstrap, name))
+    assert next_number(partition["end"]) == written_count
+    assert task["read"] + uncounted == written_count
+
+
+def count_outcomes(worker: WorkerProcess, name: str) -> list[tuple[int, int, int]]:
+    """Return the numbers of records that each task has read, written and dropped."""
+    tasks = worker.get(f"/connectors/{name}/ledger").body["tasks"]
+    return [(task["read"], task["written"], task["dropped"]) for task in tasks]
+
+
+def next_number(offset: Mapping[str, int] | None) -> int:
+    """Return the number after the last one of an offset of the faulty source."""
+    return 0 if offset is None else offset["next"]
+
+
 @pytest.mark.releases
 @pytest.mark.parametrize(
     ("boundary", "jvm"),
@@ -115,6 +140,7 @@ def test_each_number_is_written_exactly_once(
     exactly_once_cluster.restart(name)
     wait_for_records(exactly_once_cluster, name, 50)
     expect_each_number_once(exactly_once_cluster, name)
+    expect_each_record_counted_once(exactly_once_cluster, name)
     exactly_once_cluster.delete(name)
 
 
@@ -164,6 +190,10 @@ def test_transactions_aborted_by_a_connector_are_not_read(exactly_once_cluster: 
         lambda: len(read_committed(exactly_once_cluster.bootstrap, name)) == len(expected),
     )
     assert read_committed(exactly_once_cluster.bootstrap, name) == expected
+    worker.wait_until(
+        "the records were counted by their outcome",
+        lambda: count_outcomes(worker, name) == [(55, len(expected), 55 - len(expected))],
+    )
     exactly_once_cluster.delete(name)
 
 

@@ -40,6 +40,7 @@ class Scenario:
             report=lambda _: None,
             store_metrics=lambda *_: None,
             on_end=lambda *_: None,
+            offsets={},
         )
         run.open(None)
         self.host.up()

@@ -11,10 +11,22 @@ from typing_extensions import override
 
 from kraal.core.ids import ConnectorName, TaskId, TopicName
 from kraal.core.lease import MUST_NOT_WRITE
-from kraal.engine.api import BatchDone, Failed, Held, Opened, PhaseTimes, RunEvent, Stopped, TaskSpec, Waiting
+from kraal.engine.api import (
+    BatchDone,
+    Counted,
+    Failed,
+    Held,
+    Opened,
+    PhaseTimes,
+    RunEvent,
+    Stopped,
+    TaskSpec,
+    Waiting,
+)
 from kraal.java_plugins import run as module
 from kraal.java_plugins.host import PluginHost
 from kraal.java_plugins.run import CLAIM_EXPIRED, JavaRun
+from kraal.ledger.counts import BatchEntry, Counts
 from kraal.metrics.task import Phase
 from tests.unit.java_plugins.fake_host import FakeHost
 
@@ -76,6 +88,7 @@ class Scenario:
             report=self.events.append,
             store_metrics=lambda *arguments: self.stored_metrics.append(arguments),
             on_end=lambda *_: None,
+            offsets={},
         )
         run.open(previous)
         return run
@@ -153,6 +166,17 @@ def test_durations_are_reported_since_the_last_report(scenario: Scenario) -> Non
             poll=Phase(latest_ms=10, total_ms=10, count=1), commit=Phase(latest_ms=7, total_ms=7, count=1)
         ),
     ]
+
+
+def test_counted_records_are_reported_until_the_task_has_ended(scenario: Scenario) -> None:
+    run = scenario.start_run()
+    counts = {"read": 3, "written": 3, "dropped": 0, "dead_letters": 0, "tolerated": 0}
+    scenario.host.emit(1, "counted", {"counts": [counts], "offsets": []})
+    run.stop()
+    scenario.host.emit(1, "counted", {"counts": [counts], "offsets": []})
+    scenario.host.emit(1, "ended")
+    entry = BatchEntry(counts=Counts(read=3, written=3))
+    assert scenario.events == [Counted(entry), Counted(entry), Stopped(clean=True)]
 
 
 def test_put_duration_is_reported_as_write(scenario: Scenario) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+from typing_extensions import override
 
 from actors.ledger.keeper import WRITE_INTERVAL_S
 from actors.messages.herder import CreateConnector, DeleteConnector, PutConfig, SetTargetState
@@ -11,11 +14,13 @@ from actors.messages.offsets import AlterOffsets
 from kraal.core.errors import StoreUnavailable
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.core.offsets import SourcePartition
+from kraal.engine.api import Counted, RunEvent, TaskSpec
+from kraal.ledger.counts import BatchEntry, Counts
 from kraal.ledger.totals import PartitionTotals
 from kraal.stores.memory import MemoryLog
 from kraal.testing._simulation.cluster import EmbeddedCluster
 from kraal.testing._simulation.cluster_worker import ClusterWorker
-from kraal.testing._simulation.engine import make_partition
+from kraal.testing._simulation.engine import FakeEngine, FakeRun, make_partition
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing._simulation.worker import EmbeddedWorker
 
@@ -60,6 +65,32 @@ def test_worker_without_a_ledger_counts_nothing() -> None:
     worker.run()
     assert worker.assembly.ledger is None
     assert worker.assembly.delivery.current() == {}
+
+
+class CommittingEngine(FakeEngine):
+    """An engine whose runs store offsets themselves, as those of Java tasks do, and report records when they stop."""
+
+    @override
+    def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
+        return _CommittingRun(self, spec, position, report)
+
+
+class _CommittingRun(FakeRun):
+    @override
+    def stop(self) -> None:
+        self._report(Counted(BatchEntry(counts=Counts(read=7, written=7))))
+        super().stop()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_records_that_a_stopping_run_reports_are_counted(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed, engine=CommittingEngine(), ledger_log=MemoryLog("ledger"))
+    worker.create(NAME, {"connector.class": FAKE_SOURCE})
+    worker.run()
+    worker.ask(SetTargetState(name=NAME, target=TargetState.STOPPED))
+    worker.run()
+    totals = show(worker).tasks[T0]
+    assert (totals.read, totals.written, totals.batches) == (7, 7, 1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -1,9 +1,13 @@
 package kraal.plugins;
 
 import java.lang.instrument.Instrumentation;
+import kraal.plugins.ledger.CountedTasks;
 
-/** Installs the class transformers {@link ExitGuard}, {@link CommitGuard} and {@link MovedClasses}. */
+/** Installs the class transformers {@link ExitGuard}, {@link CommitGuard}, {@link MovedClasses} and {@link CountedTasks}. */
 public final class Agent {
+    /** The argument with which records are counted. */
+    private static final String LEDGER = "ledger";
+
     private Agent() {
     }
 
@@ -12,5 +16,8 @@ public final class Agent {
         ExitGuard.install(instrumentation);
         CommitGuard.install(instrumentation);
         MovedClasses.install(instrumentation);
+        if (LEDGER.equals(arguments)) {
+            CountedTasks.install(instrumentation);
+        }
     }
 }

@@ -5,6 +5,7 @@ import java.util.Map;
 import java.util.TreeSet;
 import java.util.Set;
 import java.util.function.Supplier;
+import kraal.plugins.ledger.RecordCounts;
 import org.apache.kafka.common.MetricNameTemplate;
 import org.apache.kafka.common.metrics.KafkaMetric;
 import org.apache.kafka.common.utils.Utils;
@@ -45,6 +46,8 @@ final class RunningTask implements TaskStatus.Listener {
     private Long backlogDue;
     /** The thread that runs the task, once it has started. */
     private volatile Thread thread;
+    /** The counts of the task's records; null without a ledger. */
+    private volatile RecordCounts counts;
 
     /** {@code readMetrics} returns the metrics of the task. */
     RunningTask(
@@ -75,6 +78,11 @@ final class RunningTask implements TaskStatus.Listener {
         counters = taskCounters;
         group.sensor(isSource ? POLL_SENSOR : PUT_SENSOR).add(work);
         metrics.group(names.taskGroupName(), tags).sensor(COMMIT_SENSOR).add(commits);
+    }
+
+    /** Sets the counts of the task's records. */
+    void setCounts(RecordCounts recordCounts) {
+        counts = recordCounts;
     }
 
     /** Records that the task uses a topic. */
@@ -112,6 +120,14 @@ final class RunningTask implements TaskStatus.Listener {
         if (!now.equals(reportedTimes)) {
             reportedTimes = now;
             events.addTaskEvent(id, run, "times", now);
+        }
+    }
+
+    /** Reports the counts of the records whose offsets were committed since the last report. */
+    synchronized void reportCounts() {
+        Map<String, Object> committed = counts == null ? null : counts.take();
+        if (committed != null) {
+            events.addTaskEvent(id, run, "counted", committed);
         }
     }
 
@@ -165,6 +181,7 @@ final class RunningTask implements TaskStatus.Listener {
 
     @Override
     public void onFailure(ConnectorTaskId task, Throwable cause) {
+        reportCounts();
         try {
             events.addTaskEvent(id, run, "measured", readMetrics.get()); // report the metrics before Kafka removes them with the task
         } catch (RuntimeException e) {
@@ -176,6 +193,7 @@ final class RunningTask implements TaskStatus.Listener {
     @Override
     public void onShutdown(ConnectorTaskId task) {
         reportProgress();
+        reportCounts();
         events.addTaskEvent(id, run, "ended", null);
     }
 

@@ -11,6 +11,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Executors;
+import kraal.plugins.ledger.CountedTasks;
 import org.apache.kafka.clients.consumer.internals.SubscriptionState;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.runtime.TargetState;
@@ -81,6 +82,7 @@ final class Tasks {
             try {
                 task.reportProgress();
                 task.reportTimes();
+                task.reportCounts();
                 Object workerTask = workerTasks.get(task.id);
                 task.setBusy(workerTask != null && isBusy(task, workerTask));
                 if (workerTask != null && !task.isSource) {
@@ -177,9 +179,9 @@ final class Tasks {
             Set.of(), Set.of());
         boolean started = false;
         try {
-            started = source
+            started = CountedTasks.create(newTask::setCounts, () -> source
                 ? plugins.startSource(() -> startSource(id, state, config, taskConfig, newTask))
-                : worker.startSinkTask(id, state, config, taskConfig, newTask, TargetState.STARTED);
+                : worker.startSinkTask(id, state, config, taskConfig, newTask, TargetState.STARTED));
         } catch (Throwable e) {
             newTask.onFailure(id, e);
         }
