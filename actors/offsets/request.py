@@ -210,13 +210,19 @@ class _SinkRequest:
                 committed_offsets = group_offsets.read(name, config, timeout_s=self._remaining_s())
             except KraalError as error:
                 raise _reported_error(offset_rules.unreadable_offsets_text(name), error) from error
-        requested_offsets = dict.fromkeys(committed_offsets) if request.reset else request.sink
-        new_offsets = {**dict.fromkeys(committed_offsets), **requested_offsets}
-        managed = _validate_by_plugin(
-            request,
-            "sink",
-            lambda: self._context.make_plugin(config).alter_sink_offsets(config, requested_offsets),
+        requested_offsets: dict[TopicPartition, int | None] = (
+            dict.fromkeys(committed_offsets) if request.reset else dict(request.sink)
         )
+
+        def alter() -> bool:
+            plugin = self._context.make_plugin(config)
+            if request.reset:
+                stored_partitions = plugin.stored_sink_partitions(config, committed_offsets.keys())
+                requested_offsets.update(dict.fromkeys(stored_partitions))
+            return plugin.alter_sink_offsets(config, requested_offsets)
+
+        managed = _validate_by_plugin(request, "sink", alter)
+        new_offsets = {**dict.fromkeys(committed_offsets), **requested_offsets}
         if self._context.clock.now() >= self._deadline_s:
             raise KraalError(offset_rules.plugin_timeout_text("sink", name))
         try:

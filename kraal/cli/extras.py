@@ -24,6 +24,7 @@ PACKAGES: Final[Mapping[str, str]] = {
     "referencing": "registry",
     "deltalake": "lake",
     "pyiceberg": "lake",
+    "pyiceberg_core": "lake",
     "sqlalchemy": "lake",
     "pytest": "test",
 }

@@ -221,6 +221,17 @@ class Connector(ClusterNeeds, ABC):
         del config, offsets
         return False
 
+    def stored_sink_partitions(
+        self, config: Mapping[str, str], committed: Collection[TopicPartition]
+    ) -> Collection[TopicPartition]:
+        """Return the partitions whose offsets a sink's target stores (`SinkTask.stored_offsets`).
+
+        A reset of all offsets passes these partitions to `alter_sink_offsets`, in addition to those in `committed`, for
+        which the consumer group has offsets. Called like `alter_offsets`, and may raise the same errors.
+        """
+        del config, committed
+        return ()
+
     @classmethod
     def open_target(cls, config: Mapping[str, str], worker: WorkerView) -> ReadableTarget | None:
         """Return the target of a sink, so that `kraal prove` can compare it with the topics.
@@ -355,6 +366,8 @@ class SinkBatch:
     """The number of rows in `frame` or `table`, if the runtime has counted them."""
     reporter: Reporter | None = None
     """The runtime's implementation of `report`; plugin tests can set their own."""
+    flush: Callable[[], object] | None = None
+    """The runtime's implementation of `flush_reports`; None to write dead letters only after `write`."""
     ownership: Callable[[], None] | None = None
     """The runtime's implementation of `check_owned`; None if the partitions are always owned."""
     table: pa.Table | None = None
@@ -382,6 +395,18 @@ class SinkBatch:
         if self.reporter is None:
             raise RuntimeError("no error reporter is set for this batch")
         self.reporter(place, offset, error)
+
+    def flush_reports(self) -> None:
+        """Write the dead letters and log lines of the records reported so far, and wait for their acknowledgement.
+
+        A sink that stores offsets with its data must call this method immediately before the step that stores them.
+        Otherwise, a failure after that step would lose the dead letters, because the batch is not delivered again. If
+        the batch fails later and is repeated by the same task, records that are reported again become no second dead
+        letter. Raises the errors of the dead letter topic, which the sink must not catch. Call it on the thread that
+        runs `write`.
+        """
+        if self.flush is not None:
+            self.flush()
 
 
 class SinkTask(ABC):

@@ -6,16 +6,25 @@ The rows of a batch are numbered from 0, in the order in which they are applied.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraal.connectors.tables.debezium import ResolvedValues, resolve_unavailable_values, unwrap_group
+from kraal.connectors.tables.casts import cast_table
+from kraal.connectors.tables.debezium import (
+    DELETED,
+    drop_field,
+    find_placeholders,
+    resolve_unavailable_values,
+    unwrap_group,
+)
 from kraal.connectors.tables.envelopes import Group, Reading
-from kraal.connectors.tables.evolution import SchemaMismatch, unify
+from kraal.connectors.tables.evolution import SchemaChange, SchemaMismatch
+from kraal.connectors.tables.fitting import NO_COLUMN, Fitting, Misfit, Target, drop_nulls
+from kraal.connectors.tables.soft_deletes import UPDATE_ONLY, add_masks, mark_deletes
 from kraal.connectors.tables.table import Changes
 
 APPEND: Final = "append"
@@ -36,53 +45,94 @@ class ChangeSettings:
     """The columns that identify a row; empty for the fields of the record's key."""
     placeholder: str = "__debezium_unavailable_value"
     """The value that Debezium sends for a column whose value it does not have."""
+    marks_deletes: bool = False
+    """Whether a delete sets the column `debezium.DELETED` of its row instead of removing the row."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchChanges:
     """The changes of a batch, and the records that it does not contain because they are invalid."""
 
     changes: Changes
+    schema: pa.Schema
+    """The columns of the table after the batch."""
     errors: Mapping[int, Exception] = field(default_factory=dict)
     """The rows that cannot be written, with the reasons."""
-    first_rows: Mapping[str, int] = field(default_factory=dict)
-    """For each column, the first row of a record whose schema has it."""
+    schema_changes: Sequence[tuple[int, SchemaChange]] = ()
+    """The changes of the table's columns, each with the first row that requires it."""
+    ignored: Sequence[Misfit] = ()
+    """See `Fitting.ignored`."""
 
 
 def make_changes(
-    keys: Reading, values: Reading, count: int, partitions: pa.Array, settings: ChangeSettings
+    keys: Reading,
+    values: Reading,
+    count: int,
+    partitions: pa.Array,
+    settings: ChangeSettings,
+    target: Target,
 ) -> BatchChanges:
     """Return the changes of a batch with `count` rows; `partitions` identifies the partition of each row.
 
-    Raises SchemaMismatch if the records of the batch have schemas that no table can store together.
+    Raises SchemaMismatch if the table cannot have a column that the settings require.
     """
     errors = dict(values.errors)
-    if settings.mode == APPEND:
-        table, first_rows = _make_table(values.groups, errors)
-        return BatchChanges(Changes(rows=table.drop_columns([_ROW])), errors, first_rows)
-    errors |= keys.errors
-    truncated: dict[int, int] = {}
-    groups, deletes = list(values.groups), _find_tombstones(values, count, errors)
+    groups, deletes, truncated = list(values.groups), pa.array([], pa.int64()), dict[int, int]()
+    id_columns: tuple[str, ...] = ()
+    if settings.mode != APPEND:
+        errors |= keys.errors
+        id_columns = settings.id_columns or _find_key_fields(keys.groups)
+        deletes = _find_tombstones(values, count, errors)
     if settings.mode == CDC:
         unwrapped = [unwrap_group(group) for group in groups]
+        for part in unwrapped:
+            errors |= part.errors
         groups = [part.rows for part in unwrapped if part.rows is not None]
         deletes = pa.concat_arrays([deletes, *(part.deletes for part in unwrapped)])
-        truncated = _find_truncations([part.truncations for part in unwrapped], partitions)
-    table, first_rows = _make_table(groups, errors)
-    key_table, id_columns = _make_key_table(keys.groups, settings.id_columns)
-    if not id_columns:
+        truncations = [part.truncations for part in unwrapped]
+        if settings.marks_deletes:
+            errors |= dict.fromkeys(pa.concat_arrays([deletes[:0], *truncations]).to_pylist(), _NO_TRUNCATION)
+        else:
+            truncated = _find_truncations(truncations, partitions)
+    if settings.marks_deletes:
+        groups = [_drop_mark(group) for group in groups]
+    fitting = _start_fitting(target, id_columns, groups, keys.groups)
+    table, key_table = _fit(fitting, groups, [] if settings.mode == APPEND else keys.groups, errors)
+    if settings.mode == APPEND:
+        changes = Changes(rows=_drop_errors(table, errors).drop_columns([_ROW]))
+    elif not id_columns:
         errors |= dict.fromkeys([*table[_ROW].to_pylist(), *deletes.to_pylist()], _NO_KEY)
         changes = Changes(rows=table.drop_columns([_ROW])[:0], truncates=bool(truncated))
-        return BatchChanges(changes, errors, first_rows)
-    events = _make_events(table, deletes, key_table, id_columns, truncated, partitions, errors)
+    else:
+        events = _make_events(table, deletes, key_table, id_columns, truncated, partitions, errors)
+        if settings.marks_deletes:
+            fitting.require_column(DELETED, pa.bool_())
+        changes = _select_last(events, table, fitting, settings, truncates=bool(truncated))
+    schema = changes.rows.schema if target.schema is None else fitting.make_schema()
     return BatchChanges(
-        _select_last(events, table, id_columns, settings, truncates=bool(truncated)), errors, first_rows
+        changes=changes,
+        schema=schema,
+        errors=errors,
+        schema_changes=fitting.changes,
+        ignored=fitting.ignored,
     )
 
 
 _NO_KEY: Final = ValueError(
     "its key is not a struct whose fields identify a row; set id.columns to the columns of the value that do"
 )
+
+
+_NO_TRUNCATION: Final = ValueError(
+    "it truncates the table, but delete.handling.mode=rewrite keeps all rows; set skipped.operations=t at the source"
+)
+
+
+def _drop_mark(group: Group) -> Group:
+    """Return a group without the mark of deleted rows, which the connector sets itself."""
+    is_struct = pa.types.is_struct(group.values.type)
+    has_mark = is_struct and group.values.type.get_field_index(DELETED) >= 0
+    return replace(group, values=drop_field(group.values, DELETED)) if has_mark else group
 
 
 def _find_tombstones(values: Reading, count: int, errors: Mapping[int, Exception]) -> pa.Array:
@@ -101,100 +151,119 @@ def _find_truncations(rows: Sequence[pa.Array], partitions: pa.Array) -> dict[in
     )
 
 
-def _make_table(groups: Sequence[Group], errors: dict[int, Exception]) -> tuple[pa.Table, dict[str, int]]:
-    """Return the values as one table with the column `_ROW`, in order, and the first row of each column."""
-    tables: list[pa.Table] = []
-    first_rows: dict[str, int] = {}
-    for group in groups:
-        live = group.values.is_valid()
-        rows, values = group.rows.filter(live), group.values.filter(live)
-        if not len(rows):
-            continue
-        if not pa.types.is_struct(values.type):
-            errors |= dict.fromkeys(rows.to_pylist(), ValueError("its value has no fields"))
-            continue
-        for column in values.type:
-            first_rows[column.name] = min(first_rows.get(column.name, rows[0].as_py()), rows[0].as_py())
-        tables.append(
-            pa.Table.from_arrays([rows, *values.flatten()], names=[_ROW, *(f.name for f in values.type)])
-        )
-    return _concat(tables), first_rows
+def _start_fitting(
+    target: Target, id_columns: tuple[str, ...], groups: Sequence[Group], keys: Sequence[Group]
+) -> Fitting:
+    """Return the columns before the batch. Raises SchemaMismatch if the table lacks a column that identifies rows."""
+    for name in id_columns:
+        if target.schema is not None and name not in target.schema.names:
+            types = [
+                group.values.type.field(name).type
+                for group in (*groups, *keys)
+                if pa.types.is_struct(group.values.type) and group.values.type.get_field_index(name) >= 0
+            ]
+            raise SchemaMismatch(name, None, types[0] if types else pa.null())
+    return Fitting(target, id_columns)
 
 
-def _concat(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return tables of different schemas as one, sorted by row. Raises SchemaMismatch."""
+def _fit(
+    fitting: Fitting, groups: Sequence[Group], keys: Sequence[Group], errors: dict[int, Exception]
+) -> tuple[pa.Table, pa.Table]:
+    """Return the values and the columns of the keys, each as one table with the column `_ROW`, in order."""
+    parts: list[tuple[bool, Group]] = []
+    for group in map(drop_nulls, groups):
+        if pa.types.is_struct(group.values.type):
+            parts.append((False, group))
+        else:
+            errors |= dict.fromkeys(group.rows.to_pylist(), ValueError("its value has no fields"))
+    covered = _find_rows_with_key([part for _, part in parts], fitting.id_columns)
+    parts += [(True, _drop_rows(group, covered)) for group in _make_key_groups(keys, fitting.id_columns)]
+    tables: tuple[list[pa.Table], list[pa.Table]] = ([], [])
+    for is_key, part in sorted(
+        ((is_key, group) for is_key, group in parts if len(group.rows)),
+        key=lambda item: (item[1].rows[0].as_py(), item[0]),
+    ):
+        group = fitting.fit(part)
+        names = [member.name for member in group.values.type]
+        table = pa.Table.from_arrays([group.rows, *group.values.flatten()], names=[_ROW, *names])
+        tables[is_key].append(table.drop_columns([NO_COLUMN] if NO_COLUMN in names else []))
+    errors |= fitting.errors
+    table = _concat(tables[0], fitting.types)
+    for column in fitting.target.schema or ():
+        if not column.nullable and column.name not in fitting.id_columns:
+            _require_values(table, column.name, errors)
+    return table, _concat(tables[1], fitting.types)
+
+
+def _find_rows_with_key(groups: Sequence[Group], id_columns: tuple[str, ...]) -> pa.Array:
+    """Return the rows whose values have all columns that identify them, so that their keys are not needed."""
+    rows = [
+        group.rows for group in groups if set(id_columns) <= {member.name for member in group.values.type}
+    ]
+    return pa.concat_arrays(rows) if rows else pa.array([], pa.int64())
+
+
+def _drop_rows(group: Group, rows: pa.Array) -> Group:
+    is_kept = pc.invert(pc.is_in(group.rows, rows))
+    return replace(group, rows=group.rows.filter(is_kept), values=group.values.filter(is_kept))
+
+
+def _require_values(table: pa.Table, name: str, errors: dict[int, Exception]) -> None:
+    """Add the rows without a value in a column to the errors."""
+    rows = table[_ROW]
+    if name in table.column_names:
+        rows = rows.filter(table[name].is_null())
+    message = f"the column {name} of the table requires a value, but the record has none"
+    for row in rows.to_pylist():
+        errors.setdefault(row, ValueError(message))
+
+
+def _concat(tables: Sequence[pa.Table], types: Mapping[str, pa.DataType]) -> pa.Table:
+    """Return tables of different schemas as one, sorted by row."""
     if not tables:
         return pa.table({_ROW: pa.array([], pa.int64())})
-    types: dict[str, list[pa.DataType]] = {}
-    for table in tables:
-        for column in table.schema:
-            types.setdefault(column.name, []).append(column.type)
-    schema = pa.schema([(name, _unify_column(name, column_types)) for name, column_types in types.items()])
+    names = dict.fromkeys(name for table in tables for name in table.column_names)
+    schema = pa.schema([(name, types.get(name, tables[0].schema.field(0).type)) for name in names])
     merged = pa.concat_tables([cast_table(table, schema) for table in tables]).combine_chunks()
     return merged if len(tables) == 1 else merged.sort_by(_ROW)
 
 
-def _unify_column(name: str, types: Sequence[pa.DataType]) -> pa.DataType:
-    try:
-        return unify(types)
-    except SchemaMismatch as exc:
-        raise SchemaMismatch(f"{name}{exc.column and '.'}{exc.column}", exc.stored, exc.new) from exc
-
-
-def cast_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table with the columns of `schema`; missing columns and fields are null. Raises pyarrow's errors."""
-    columns = [
-        cast_array(table[column.name].combine_chunks(), column.type)
-        if column.name in table.column_names
-        else pa.nulls(table.num_rows, column.type)
-        for column in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return an array with a type that can store its values, also by name of nested fields."""
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    if array.type == target:
-        return array
-    if pa.types.is_struct(target) and pa.types.is_struct(array.type):
-        members = dict(zip((member.name for member in array.type), array.flatten(), strict=True))
-        columns = [
-            cast_array(members[member.name], member.type)
-            if member.name in members
-            else pa.nulls(len(array), member.type)
-            for member in target
-        ]
-        return pa.StructArray.from_arrays(columns, fields=list(target), mask=array.is_null())
-    if pa.types.is_list(target) and pa.types.is_list(array.type):
-        lengths = pc.fill_null(pc.list_value_length(array), 0)
-        offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
-        mask = array.is_null() if array.null_count else None
-        elements = cast_array(array.flatten(), target.value_type)
-        return pa.ListArray.from_arrays(offsets, elements, type=target, mask=mask)
-    return array.cast(target)
+def _drop_errors(table: pa.Table, errors: Mapping[int, Exception]) -> pa.Table:
+    if not errors:
+        return table
+    return table.filter(pc.invert(pc.is_in(table[_ROW], pa.array(list(errors), pa.int64()))))
 
 
 # --- keys -------------------------------------------------------------------------------------------------
 
 
-def _make_key_table(groups: Sequence[Group], id_columns: tuple[str, ...]) -> tuple[pa.Table, tuple[str, ...]]:
-    """Return the keys of records as a table, and the columns that identify a row."""
-    tables = []
-    for group in groups:
-        live = group.values.is_valid()
-        rows, values = group.rows.filter(live), group.values.filter(live)
+def _find_key_fields(groups: Sequence[Group]) -> tuple[str, ...]:
+    """Return the fields of keys that are structs."""
+    return tuple(
+        dict.fromkeys(
+            member.name
+            for group in groups
+            if pa.types.is_struct(group.values.type) and group.values.null_count < len(group.values)
+            for member in group.values.type
+        )
+    )
+
+
+def _make_key_groups(groups: Sequence[Group], id_columns: tuple[str, ...]) -> list[Group]:
+    """Return keys as structs with the columns that identify a row; a key without fields is the only such column."""
+    results = []
+    for group in map(drop_nulls, groups):
+        values = group.values
         if pa.types.is_struct(values.type):
-            fields = [member.name for member in values.type]
-            tables.append(pa.Table.from_arrays([rows, *values.flatten()], names=[_ROW, *fields]))
+            names = [member.name for member in values.type if member.name in id_columns]
+            columns = [pc.struct_field(values, name) for name in names]
         elif len(id_columns) == 1:
-            tables.append(pa.Table.from_arrays([rows, values], names=[_ROW, *id_columns]))
-    table = _concat(tables)
-    names = tuple(name for name in table.column_names if name != _ROW)
-    if not id_columns:
-        return table, names
-    return table.select([_ROW, *(name for name in names if name in id_columns)]), id_columns
+            names, columns = list(id_columns), [values]
+        else:
+            continue
+        if names:
+            results.append(replace(group, values=pa.StructArray.from_arrays(columns, names=names)))
+    return results
 
 
 def _make_events(
@@ -208,6 +277,7 @@ def _make_events(
 ) -> pa.Table:
     """Return the key of each change, in order, with `_ROW` and `_IS_DELETE`; changes without a key become errors."""
     parts = []
+    types = {name: _get_type(table, keys, name) for name in id_columns}
     for rows, source, is_delete in ((table[_ROW].combine_chunks(), table, False), (deletes, None, True)):
         if is_delete and not len(rows):
             continue
@@ -217,19 +287,15 @@ def _make_events(
             column = keys[name].take(matches) if name in keys.column_names else None
             if source is not None and name in source.column_names:
                 column = source[name]
-            columns[name] = pa.nulls(len(rows), _get_type(table, keys, name)) if column is None else column
+            columns[name] = pa.nulls(len(rows), types[name]) if column is None else column
         parts.append(pa.table(columns))
-    events = _concat(parts)
-    if events.column_names[0] != _ROW:
-        events = events.select([_ROW, _IS_DELETE, *id_columns])
+    events = pa.concat_tables(parts).combine_chunks().sort_by(_ROW)
     for name in id_columns:
         is_missing = pc.is_null(events[name], nan_is_null=False)
         if pc.any(is_missing).as_py():
             message = f"the column {name} of its key is null or missing"
             errors.update(dict.fromkeys(events[_ROW].filter(is_missing).to_pylist(), ValueError(message)))
-    if errors:
-        is_invalid = pc.is_in(events[_ROW], pa.array(list(errors), pa.int64()))
-        events = events.filter(pc.invert(is_invalid))
+    events = _drop_errors(events, errors)
     for partition, last_row in truncated.items():
         is_partition = pc.equal(partitions.take(events[_ROW].combine_chunks()), partition)
         events = events.filter(pc.invert(pc.and_(is_partition, pc.less(events[_ROW], last_row))))
@@ -244,30 +310,52 @@ def _get_type(table: pa.Table, keys: pa.Table, name: str) -> pa.DataType:
 
 
 def _select_last(
-    events: pa.Table, table: pa.Table, key: tuple[str, ...], settings: ChangeSettings, *, truncates: bool
+    events: pa.Table, table: pa.Table, fitting: Fitting, settings: ChangeSettings, *, truncates: bool
 ) -> Changes:
     """Return the last change of each key."""
+    key = fitting.id_columns
     grouped = events.group_by(list(key), use_threads=False).aggregate([(_ROW, "max"), (_ROW, "list")])
     last_rows = grouped[f"{_ROW}_max"].combine_chunks()
     last = events.filter(pc.is_in(events[_ROW], last_rows))
-    live = last.filter(pc.invert(last[_IS_DELETE]))
-    deletes = last.filter(last[_IS_DELETE]).select(list(key))
-    resolved: ResolvedValues = ResolvedValues(table, {})
+    masks: dict[str, pa.Array] = {}
+    live, deletes = last, last[:0].select(list(key))
+    if settings.marks_deletes:
+        marked = mark_deletes(table, events.filter(events[_IS_DELETE]), key, fitting.make_schema())
+        table, masks = marked.table, marked.masks
+    else:
+        live = last.filter(pc.invert(last[_IS_DELETE]))
+        deletes = last.filter(last[_IS_DELETE]).select(list(key))
     if settings.mode == CDC:
-        resolved = resolve_unavailable_values(
-            table, _ROW, grouped[f"{_ROW}_list"].combine_chunks(), settings.placeholder
-        )
+        masks = add_masks(masks, find_placeholders(table, settings.placeholder))
+    resolved = resolve_unavailable_values(table, _ROW, grouped[f"{_ROW}_list"].combine_chunks(), masks)
     positions = pc.index_in(live[_ROW], resolved.table[_ROW].combine_chunks())
     rows = resolved.table.take(positions).drop_columns([_ROW])
     for name in key:  # identical to the columns of the value, or missing in it
         column = live[name]
         index = rows.schema.get_field_index(name)
         rows = rows.add_column(0, name, column) if index < 0 else rows.set_column(index, name, column)
-    masks = {name: mask.take(positions) for name, mask in resolved.masks.items()}
-    return Changes(
-        rows=rows,
-        key=key,
-        deletes=deletes,
-        truncates=truncates,
-        unavailable={name: mask for name, mask in masks.items() if pc.any(mask).as_py()},
+    unavailable = {name: mask.take(positions) for name, mask in resolved.masks.items()}
+    return _drop_unknown_rows(
+        Changes(
+            rows=rows.drop_columns([UPDATE_ONLY] if settings.marks_deletes else []),
+            key=key,
+            deletes=deletes,
+            truncates=truncates,
+            updates_only=unavailable.pop(UPDATE_ONLY, None),
+            unavailable={name: mask for name, mask in unavailable.items() if pc.any(mask).as_py()},
+        ),
+        has_table=fitting.target.schema is not None,
+    )
+
+
+def _drop_unknown_rows(changes: Changes, *, has_table: bool) -> Changes:
+    """Return the changes of a table that does not exist without the rows that only change an existing row."""
+    if has_table or changes.updates_only is None:
+        return changes
+    is_new = pc.invert(changes.updates_only)
+    return replace(
+        changes,
+        rows=changes.rows.filter(is_new),
+        updates_only=None,
+        unavailable={name: mask.filter(is_new) for name, mask in changes.unavailable.items()},
     )

@@ -8,7 +8,9 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from kraal.connectors.tables.changes import APPEND, MODES, ChangeSettings
-from kraal.connectors.tables.evolution import EVOLVE, POLICIES
+from kraal.connectors.tables.evolution import DEAD_LETTER, EVOLVE, POLICIES
+from kraal.connectors.tables.layout import IDENTITY, TableLayout, parse_partition_by, parse_sort_by
+from kraal.connectors.tables.template import TableTemplate
 from kraal.connectors.tables.writer import WriterSettings
 from kraal.plugins.api import (
     Check,
@@ -23,11 +25,21 @@ from kraal.plugins.api import (
     distinct_entries,
     non_empty,
     one_of,
+    regex,
     rule,
+    unless_null,
 )
 
+DELETE_MODE: Final = "delete.handling.mode"
+DELETE: Final = "delete"
+REWRITE: Final = "rewrite"
 CATALOG: Final = "iceberg.catalog"
 CATALOG_PREFIX: Final = f"{CATALOG}."
+TOPIC_REGEX: Final = "table.topic.regex"
+ROUTE_FIELD: Final = "table.route.field"
+PARTITION_BY: Final = "partition.by"
+SORT_BY: Final = "sort.by"
+PROPERTIES_PREFIX: Final = "table.properties."
 STORAGE_PREFIX: Final = "delta.storage."
 CATALOG_TYPES: Final = ("sql", "rest")
 _MAX_BATCH_RECORDS: Final = 10_000_000
@@ -38,7 +50,7 @@ _URL_SCHEMES: Final = ("file://", "s3://", "s3a://")
 @rule("`NAMESPACE.TABLE`; a namespace may have several parts")
 def validate_table_name(name: str, value: object) -> str | None:
     """Require a namespace and a table."""
-    if value is None or _NAME.fullmatch(str(value)):
+    if value is None or _NAME.fullmatch(TableTemplate(str(value)).make_example()):
         return None
     return f"Invalid value {value} for configuration {name}: expected NAMESPACE.TABLE, such as shop.orders"
 
@@ -55,6 +67,41 @@ def validate_location(name: str, value: object) -> str | None:
     )
 
 
+@rule("a list of columns and transforms")
+def validate_partition_by(name: str, value: object) -> str | None:
+    """Require columns, or Iceberg's transforms of columns."""
+    try:
+        parse_partition_by(str(value or ""))
+    except ValueError as exc:
+        return f"Invalid value {value} for configuration {name}: {exc}"
+    return None
+
+
+@rule("a list of columns")
+def validate_partition_columns(name: str, value: object) -> str | None:
+    """Require columns: Delta has no transforms."""
+    try:
+        terms = parse_partition_by(str(value or ""))
+    except ValueError as exc:
+        return f"Invalid value {value} for configuration {name}: {exc}"
+    if any(term.transform != IDENTITY for term in terms):
+        return (
+            f"Invalid value {value} for configuration {name}: a Delta table is partitioned by columns only. Add a "
+            "column with the transformed value at the source"
+        )
+    return None
+
+
+@rule("a list of columns, each optionally with `asc` or `desc`")
+def validate_sort_by(name: str, value: object) -> str | None:
+    """Require columns."""
+    try:
+        parse_sort_by(str(value or ""))
+    except ValueError as exc:
+        return f"Invalid value {value} for configuration {name}: {exc}"
+    return None
+
+
 def _require_warehouse(name: str, values: Mapping[str, object]) -> Recommendation:
     if values.get(f"{CATALOG_PREFIX}type") == "sql" and not values.get(name):
         raise ValueError(
@@ -65,6 +112,23 @@ def _require_warehouse(name: str, values: Mapping[str, object]) -> Recommendatio
 
 
 _COMMON_KEYS: Final = (
+    Key(
+        name=TOPIC_REGEX,
+        type=ConfigType.STRING,
+        default=None,
+        validator=unless_null(regex),
+        importance=Importance.LOW,
+        doc="Java regular expression that matches the whole name of each topic. In `table`, `${1}` stands for its "
+        "first group.",
+    ),
+    Key(
+        name=ROUTE_FIELD,
+        type=ConfigType.STRING,
+        default=None,
+        importance=Importance.LOW,
+        doc="Field whose value replaces `${route}` in `table`, so that the records of a topic belong to several "
+        "tables: a field of the value with `append`, otherwise a field of the key.",
+    ),
     Key(
         name="write.mode",
         type=ConfigType.STRING,
@@ -84,13 +148,24 @@ _COMMON_KEYS: Final = (
         doc="Columns that identify a row, for `upsert` and `cdc`. Default: the fields of the record's key.",
     ),
     Key(
+        name=DELETE_MODE,
+        type=ConfigType.STRING,
+        default=DELETE,
+        validator=one_of(DELETE, REWRITE),
+        importance=Importance.MEDIUM,
+        doc="How `upsert` and `cdc` delete a row. `delete` removes it; `rewrite` keeps it, and sets its column "
+        "`__deleted` to true. All other rows that are written have the value false.",
+    ),
+    Key(
         name="schema.evolution",
         type=ConfigType.STRING,
         default=EVOLVE,
         validator=one_of(*POLICIES),
         importance=Importance.MEDIUM,
         doc="What to do if records have fields that the table lacks, or wider types: `evolve` changes the table; "
-        "`fail` fails the task, with an error that names record, column and types.",
+        "`fail` fails the task, with an error that names record, column and types; `ignore` leaves out these values; "
+        "`dead-letter` sends these records to the dead letter topic. Only `evolve` changes the schema of a table that "
+        "exists.",
     ),
     Key(
         name="commit.interval.ms",
@@ -110,12 +185,13 @@ _COMMON_KEYS: Final = (
         "`commit.interval.ms`. The worker holds the records of a commit in memory.",
     ),
     Key(
-        name="partition.by",
-        type=ConfigType.LIST,
-        default=(),
-        validator=distinct_entries,
-        importance=Importance.MEDIUM,
-        doc="Columns by which a table is partitioned when it is created.",
+        name="maintenance.interval.ms",
+        type=ConfigType.LONG,
+        default=0,
+        validator=at_least(0),
+        importance=Importance.LOW,
+        doc="Minimum time between two maintenance runs of a table, in milliseconds, which compact small files and "
+        "remove old versions; 0 for no maintenance.",
     ),
     Key(
         name="unavailable.value.placeholder",
@@ -128,7 +204,7 @@ _COMMON_KEYS: Final = (
 )
 
 
-def _make_table_keys(check: Check, doc: str) -> list[Key]:
+def _make_table_keys(check: Check, doc: str, partition_check: Check, partition_doc: str) -> list[Key]:
     """Return the keys that both connectors have."""
     return [
         Key(
@@ -136,16 +212,40 @@ def _make_table_keys(check: Check, doc: str) -> list[Key]:
             type=ConfigType.STRING,
             validator=all_of(non_empty, check),
             importance=Importance.HIGH,
-            doc=f"{doc} It is created if it does not exist.",
+            doc=f"{doc} It is created if it does not exist. `${{topic}}` stands for the topic; see `{TOPIC_REGEX}` and "
+            f"`{ROUTE_FIELD}` for other parts of a name.",
         ),
         *_COMMON_KEYS,
+        Key(
+            name=PARTITION_BY,
+            type=ConfigType.STRING,
+            default="",
+            validator=partition_check,
+            importance=Importance.MEDIUM,
+            doc=f"Comma-separated list of values by which a table is partitioned when it is created: {partition_doc}. "
+            f"Keys that start with `{PROPERTIES_PREFIX}` are properties of a table that is created, without this "
+            "prefix.",
+        ),
     ]
 
 
 ICEBERG_SINK: Final = ConfigDef(
     [
         *_make_table_keys(
-            validate_table_name, "Table to write to, with its namespace, such as `shop.orders`."
+            validate_table_name,
+            "Table to write to, with its namespace, such as `shop.orders`.",
+            validate_partition_by,
+            "columns, or `year`, `month`, `day` or `hour` of a column, or `bucket` or `truncate` of a column with a "
+            "number, such as `country, day(created_at), bucket(id, 16)`",
+        ),
+        Key(
+            name=SORT_BY,
+            type=ConfigType.STRING,
+            default="",
+            validator=validate_sort_by,
+            importance=Importance.LOW,
+            doc="Comma-separated list of columns by which the rows of each file are sorted, such as `id, at desc`. "
+            "It becomes the sort order of a table that is created. Null comes last.",
         ),
         Key(
             name=CATALOG,
@@ -187,8 +287,28 @@ DELTA_SINK: Final = ConfigDef(
         validate_location,
         "Path or URL of the table, such as `/lake/orders`. Keys that start with `delta.storage.` are passed on to "
         "deltalake as storage options, without this prefix.",
+        validate_partition_columns,
+        "columns, such as `country, status`",
     )
 )
+
+
+def find_conflicts(config: Mapping[str, str | None]) -> dict[str, str]:
+    """Return errors of keys that require other keys, by name; `config` is that of the connector and may be invalid."""
+    errors: dict[str, str] = {}
+    if config.get("schema.evolution") == DEAD_LETTER and not (
+        config.get("errors.tolerance") == "all" and config.get("errors.deadletterqueue.topic.name")
+    ):
+        errors["schema.evolution"] = (
+            f"schema.evolution={DEAD_LETTER} requires errors.tolerance=all and errors.deadletterqueue.topic.name"
+        )
+    try:
+        make_template(config)
+    except ValueError as exc:
+        errors["table"] = f"Invalid value {config.get('table')} for configuration table: {exc}"
+    if config.get(DELETE_MODE) == REWRITE and config.get("write.mode", APPEND) == APPEND:
+        errors[DELETE_MODE] = f"{DELETE_MODE}={REWRITE} requires write.mode=upsert or cdc"
+    return errors
 
 
 def make_writer_settings(parsed: Mapping[str, Any]) -> WriterSettings:
@@ -198,8 +318,25 @@ def make_writer_settings(parsed: Mapping[str, Any]) -> WriterSettings:
             mode=str(parsed["write.mode"]),
             id_columns=tuple(parsed["id.columns"]),
             placeholder=str(parsed["unavailable.value.placeholder"]),
+            marks_deletes=parsed[DELETE_MODE] == REWRITE,
         ),
         evolution=str(parsed["schema.evolution"]),
+    )
+
+
+def make_template(config: Mapping[str, str | None]) -> TableTemplate:
+    """Return the names of the tables. Raises ValueError."""
+    return TableTemplate.parse(
+        config.get("table") or "", config.get(TOPIC_REGEX) or None, config.get(ROUTE_FIELD) or None
+    )
+
+
+def make_layout(config: Mapping[str, str]) -> TableLayout:
+    """Return the layout of new tables for a valid config."""
+    return TableLayout(
+        partition_by=parse_partition_by(config.get(PARTITION_BY, "")),
+        sort_by=parse_sort_by(config.get(SORT_BY, "")),
+        properties=select_prefix(config, PROPERTIES_PREFIX),
     )
 
 

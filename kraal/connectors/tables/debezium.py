@@ -6,7 +6,7 @@ Source: Debezium's documentation of change events, of ExtractNewRecordState, and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -15,8 +15,10 @@ import pyarrow.compute as pc
 
 from kraal.connectors.tables.envelopes import Group
 
-_DELETED: Final = "__deleted"
+DELETED: Final = "__deleted"
+"""The field that marks a deleted row after ExtractNewRecordState."""
 _UPSERTS: Final = pa.array(["c", "u", "r"])
+_OTHER_OPERATIONS: Final = pa.array(["d", "t", "m"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Unwrapped:
     """The rows of the batch that delete a row of the table."""
     truncations: pa.Array
     """The rows of the batch that delete all rows of the table."""
+    errors: Mapping[int, Exception] = field(default_factory=dict)
+    """The rows with an invalid envelope, with the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,58 +49,89 @@ def unwrap_group(group: Group) -> Unwrapped:
     no_rows = group.rows[:0]
     if not pa.types.is_struct(group.values.type):
         return Unwrapped(group, no_rows, no_rows)
-    names = {member.name for member in group.values.type}
     live = group.values.is_valid()
     rows, values = group.rows.filter(live), group.values.filter(live)
-    if {"op", "after"} <= names:
-        ops = pc.struct_field(values, "op")
-        is_upsert = pc.is_in(ops, _UPSERTS)
-        after = pc.struct_field(values.filter(is_upsert), "after")
-        return Unwrapped(
-            Group(rows.filter(is_upsert), after, group.schema),
-            rows.filter(pc.equal(ops, "d")),
-            rows.filter(pc.equal(ops, "t")),
-        )
-    if _DELETED in names:
-        is_delete = pc.fill_null(pc.equal(pc.struct_field(values, _DELETED).cast(pa.string()), "true"), False)  # noqa: FBT003 - the value for null
+    if _is_envelope(group):
+        return _unwrap_envelopes(group, rows, values)
+    if group.values.type.get_field_index(DELETED) >= 0:
+        is_delete = pc.fill_null(pc.equal(pc.struct_field(values, DELETED).cast(pa.string()), "true"), False)  # noqa: FBT003 - the value for null
         is_live = pc.invert(is_delete)
         return Unwrapped(
-            Group(rows.filter(is_live), _drop_field(values.filter(is_live), _DELETED), group.schema),
+            Group(rows.filter(is_live), drop_field(values.filter(is_live), DELETED), group.schema),
             rows.filter(is_delete),
             no_rows,
         )
     return Unwrapped(Group(rows, values, group.schema), no_rows, no_rows)
 
 
-def _drop_field(values: pa.Array, name: str) -> pa.Array:
+def _is_envelope(group: Group) -> bool:
+    """Return whether values are envelopes; without a schema, fields that are null in all of them are missing."""
+    types = {member.name: member.type for member in group.values.type}
+    others = {"after"} if group.schema is not None else {"after", "before", "source"}
+    return bool(others & types.keys()) and pa.types.is_string(types.get("op", pa.null()))
+
+
+def _unwrap_envelopes(group: Group, rows: pa.Array, values: pa.Array) -> Unwrapped:
+    ops = pc.struct_field(values, "op")
+    has_after = values.type.get_field_index("after") >= 0
+    after = pc.struct_field(values, "after") if has_after else pa.nulls(len(values), pa.struct([]))
+    is_upsert = pc.fill_null(pc.is_in(ops, _UPSERTS), False)  # noqa: FBT003 - the value for null
+    is_known = pc.or_(is_upsert, pc.is_in(ops, _OTHER_OPERATIONS))
+    has_row = pc.and_(is_upsert, after.is_valid())
+    errors: dict[int, Exception] = {}
+    for is_invalid, problem in (
+        (pc.invert(is_known), "an unknown operation"),
+        (pc.xor(is_upsert, has_row), "no row in the field 'after'"),
+    ):
+        invalid_rows, operations = rows.filter(is_invalid).to_pylist(), ops.filter(is_invalid).to_pylist()
+        for row, operation in zip(invalid_rows, operations, strict=True):
+            errors[row] = ValueError(f"its change event with op={operation!r} has {problem}")
+    return Unwrapped(
+        Group(rows.filter(has_row), after.filter(has_row), group.schema),
+        rows.filter(pc.fill_null(pc.equal(ops, "d"), False)),  # noqa: FBT003 - the value for null
+        rows.filter(pc.fill_null(pc.equal(ops, "t"), False)),  # noqa: FBT003 - the value for null
+        errors,
+    )
+
+
+def drop_field(values: pa.Array, name: str) -> pa.Array:
+    """Return structs without a field."""
     members = dict(zip((member.name for member in values.type), values.flatten(), strict=True))
-    del members[name]
-    return pa.StructArray.from_arrays(list(members.values()), names=list(members))
+    members.pop(name, None)
+    return pa.StructArray.from_arrays(list(members.values()), names=list(members), mask=values.is_null())
 
 
 def resolve_unavailable_values(
-    table: pa.Table, row_column: str, histories: pa.Array, placeholder: str
+    table: pa.Table, row_column: str, histories: pa.Array, masks: Mapping[str, pa.Array]
 ) -> ResolvedValues:
-    """Replace the placeholders in the columns of text and bytes of a table.
+    """Replace values that the source did not send.
 
     Args:
         table: the new rows, with their numbers in `row_column`.
         row_column: the name of that column.
         histories: for each key, the numbers of its changes, in order; deletes have no row in `table`.
-        placeholder: the value that stands for a value that was not sent.
+        masks: for each column with such values, a mask of the rows (`find_placeholders`).
     """
+    unresolved: dict[str, pa.Array] = {}
+    numbers = table[row_column].combine_chunks()
+    for name, is_unavailable in masks.items():
+        index = table.schema.get_field_index(name)
+        sources, unresolved[name] = _find_sources(numbers, is_unavailable, histories)
+        table = table.set_column(index, table.schema.field(index), table[name].take(sources))
+    return ResolvedValues(table, unresolved)
+
+
+def find_placeholders(table: pa.Table, placeholder: str) -> dict[str, pa.Array]:
+    """Return a mask of the rows with the placeholder for each column of text or bytes that has any."""
     masks: dict[str, pa.Array] = {}
-    for index, column in enumerate(table.schema):
+    for column in table.schema:
         if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
             continue
         expected: Any = placeholder if pa.types.is_string(column.type) else placeholder.encode()
-        is_unavailable = pc.fill_null(pc.equal(table[column.name], expected), False)  # noqa: FBT003 - the value for null
-        if not pc.any(is_unavailable).as_py():
-            continue
-        numbers = table[row_column].combine_chunks()
-        sources, masks[column.name] = _find_sources(numbers, is_unavailable.combine_chunks(), histories)
-        table = table.set_column(index, column.name, table[column.name].take(sources))
-    return ResolvedValues(table, masks)
+        mask = pc.fill_null(pc.equal(table[column.name].combine_chunks(), expected), False)  # noqa: FBT003 - the value for null
+        if pc.any(mask).as_py():
+            masks[column.name] = mask
+    return masks
 
 
 def _find_sources(

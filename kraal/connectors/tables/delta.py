@@ -14,15 +14,18 @@ from typing import Any, Final
 import pyarrow as pa
 from typing_extensions import override
 
-from kraal.connectors.tables.changes import cast_table
-from kraal.connectors.tables.evolution import SchemaChange, evolve
+from kraal.connectors.tables.casts import cast_table
 from kraal.connectors.tables.iceberg import simplify
-from kraal.connectors.tables.table import Changes, Conflict, LakeTable, SchemaRefused, TableState
+from kraal.connectors.tables.layout import DEFAULT_LAYOUT, TableLayout
+from kraal.connectors.tables.table import Changes, Conflict, LakeTable, TableState
 from kraal.plugins.api import RetriableError, TopicPartition
 
 NO_OFFSET: Final = -1
 """The version of an application transaction whose partition has no offset, because versions cannot be removed."""
+_MAX_GAP: Final = 1000
+"""Maximum number of consecutive partitions without an offset: deltalake cannot list application transactions."""
 _IS_DELETE: Final = "__kraal_is_delete"
+_IS_UPDATE: Final = "__kraal_is_update"
 _MASK: Final = "__kraal_unavailable_"
 """The prefix of the columns with the masks of unavailable values; the number of the column follows."""
 
@@ -30,27 +33,26 @@ _MASK: Final = "__kraal_unavailable_"
 class DeltaLakeTable(LakeTable):
     """A table at a path or URL. Implements `LakeTable`."""
 
+    can_widen = False
+    """deltalake has no function for it."""
+
     def __init__(
         self,
         location: str,
         connector: str,
         storage_options: Mapping[str, str] | None = None,
-        partition_by: tuple[str, ...] = (),
+        layout: TableLayout = DEFAULT_LAYOUT,
     ) -> None:
         self.name = location
         self._connector = connector
         self._storage_options = dict(storage_options or {}) or None
-        self._partition_by = list(partition_by)
+        self._layout = layout
 
     @override
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
-        from deltalake import DeltaTable  # noqa: PLC0415 - heavy
-        from deltalake.exceptions import TableNotFoundError  # noqa: PLC0415 - heavy
-
         with _explain_errors(self.name):
-            try:
-                table = DeltaTable(self.name, storage_options=self._storage_options)
-            except TableNotFoundError:
+            table = self._load_table()
+            if table is None:
                 return TableState()
             versions = {p: table.transaction_version(self._get_app_id(p)) for p in partitions}
         return TableState(
@@ -58,6 +60,32 @@ class DeltaLakeTable(LakeTable):
             schema=simplify(pa.schema(table.schema().to_arrow())),
             offsets={p: version for p, version in versions.items() if version not in (None, NO_OFFSET)},
         )
+
+    @override
+    def find_partitions(self, topics: Collection[str]) -> Collection[TopicPartition]:
+        """Return the partitions of the topics that have offsets, up to a gap of `_MAX_GAP` partitions without any."""
+        partitions: list[TopicPartition] = []
+        with _explain_errors(self.name):
+            table = self._load_table()
+            for topic in () if table is None else topics:
+                number, end = 0, _MAX_GAP
+                while number < end:
+                    partition = TopicPartition(topic, number)
+                    if table.transaction_version(self._get_app_id(partition)) not in (None, NO_OFFSET):
+                        partitions.append(partition)
+                        end = number + _MAX_GAP
+                    number += 1
+        return partitions
+
+    def _load_table(self) -> Any:
+        """Return the library's table; None if it does not exist."""
+        from deltalake import DeltaTable  # noqa: PLC0415 - heavy
+        from deltalake.exceptions import TableNotFoundError  # noqa: PLC0415 - heavy
+
+        try:
+            return DeltaTable(self.name, storage_options=self._storage_options)
+        except TableNotFoundError:
+            return None
 
     @override
     def store_as(self, column_type: pa.DataType) -> pa.DataType:
@@ -68,6 +96,8 @@ class DeltaLakeTable(LakeTable):
             return pa.struct([member.with_type(self.store_as(member.type)) for member in column_type])
         if pa.types.is_list(column_type):
             return pa.list_(self.store_as(column_type.value_type))
+        if pa.types.is_map(column_type):
+            return pa.map_(self.store_as(column_type.key_type), self.store_as(column_type.item_type))
         return column_type
 
     @override
@@ -82,8 +112,6 @@ class DeltaLakeTable(LakeTable):
         from deltalake import write_deltalake  # noqa: PLC0415 - heavy
 
         table = state.handle
-        if state.schema is not None:
-            _check_changes(self.name, evolve(state.schema, schema).changes)
         with _explain_errors(self.name, self._has_moved(state)):
             if table is None:
                 table = self._create(schema)
@@ -120,6 +148,17 @@ class DeltaLakeTable(LakeTable):
                 commit_properties=self._make_properties(versions),
             )
 
+    @override
+    def maintain(self) -> str:
+        with _explain_errors(self.name):
+            table = self._load_table()
+            if table is None:
+                return "the table does not exist"
+            metrics = table.optimize.compact()
+            deleted_files = table.vacuum(dry_run=False)
+            table.cleanup_metadata()
+        return f"compacted {metrics['numFilesRemoved']} files, deleted {len(deleted_files)} files"
+
     def _has_moved(self, state: TableState) -> Callable[[], bool]:
         """Return a function that returns whether the table has another version than `state`."""
         from deltalake import DeltaTable  # noqa: PLC0415 - heavy
@@ -135,11 +174,13 @@ class DeltaLakeTable(LakeTable):
     def _create(self, schema: pa.Schema) -> Any:
         from deltalake import DeltaTable, Schema  # noqa: PLC0415 - heavy
 
+        self._layout.check_columns(self.name, schema.names)
         return DeltaTable.create(
             self.name,
             schema=Schema.from_arrow(schema),
             mode="error",
-            partition_by=self._partition_by or None,
+            partition_by=[term.column for term in self._layout.partition_by] or None,
+            configuration=dict(self._layout.properties) or None,
             storage_options=self._storage_options,
         )
 
@@ -156,22 +197,18 @@ class DeltaLakeTable(LakeTable):
         return f"kraal/{self._connector}/{partition.topic}/{partition.partition}"
 
 
-def _check_changes(name: str, changes: list[SchemaChange]) -> None:
-    """Raise SchemaRefused for a change that the library does not support."""
-    for change in changes:
-        if change.old is not None:
-            raise SchemaRefused(
-                f"{name}: cannot {change}: deltalake cannot widen a column. Rewrite the table with the wider type"
-            )
-
-
 def _merge(table: Any, changes: Changes, properties: Any) -> None:
     """Replace and delete rows by key."""
-    masks = {name: f"{_MASK}{index}" for index, name in enumerate(changes.unavailable)}
+    stored_names = {member.name for member in table.schema().fields}
+    masks = {
+        name: f"{_MASK}{index}" for index, name in enumerate(changes.unavailable) if name in stored_names
+    }
     rows = changes.rows
     for name, mask_name in masks.items():
         rows = rows.append_column(mask_name, changes.unavailable[name])
-    rows = rows.append_column(_IS_DELETE, pa.repeat(pa.scalar(value=False), rows.num_rows))
+    no_row = pa.repeat(pa.scalar(value=False), rows.num_rows)
+    rows = rows.append_column(_IS_DELETE, no_row)
+    rows = rows.append_column(_IS_UPDATE, no_row if changes.updates_only is None else changes.updates_only)
     if changes.deletes is not None and changes.deletes.num_rows:
         is_delete = pa.repeat(pa.scalar(value=True), changes.deletes.num_rows)
         deletes = cast_table(changes.deletes.append_column(_IS_DELETE, is_delete), rows.schema)
@@ -185,6 +222,7 @@ def _merge(table: Any, changes: Changes, properties: Any) -> None:
     }
     condition = " AND ".join(f"{_quote('t', name)} = {_quote('s', name)}" for name in changes.key)
     is_delete_column = _quote("s", _IS_DELETE)
+    is_new_row = f"NOT {is_delete_column} AND NOT {_quote('s', _IS_UPDATE)}"
     (
         table.merge(
             rows.combine_chunks(),
@@ -197,7 +235,7 @@ def _merge(table: Any, changes: Changes, properties: Any) -> None:
         )
         .when_matched_delete(is_delete_column)
         .when_matched_update(updates)
-        .when_not_matched_insert({_quote_name(n): v for n, v in names.items()}, f"NOT {is_delete_column}")
+        .when_not_matched_insert({_quote_name(n): v for n, v in names.items()}, is_new_row)
         .execute()
     )
 

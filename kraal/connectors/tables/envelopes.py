@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from kraal.connectors.tables.inference import drop_unknown_types, group_by_type
 from kraal.connectors.tables.types import Codec, Node, make_codec
 
 _PAYLOAD_START: Final = ',"payload":'
@@ -164,7 +165,12 @@ def _read_group(
     try:
         values = _read_lines(lines, codec, len(rows))
     except _PARSE_ERRORS:
-        rows, values = _read_one_by_one(rows, lines, codec, errors)
+        parsed = _parse_one_by_one(rows, lines, errors)
+        if codec is None:
+            parts = group_by_type(parsed, errors)
+            groups.extend(Group(pa.array(part.rows, pa.int64()), part.to_array(), None) for part in parts)
+            return
+        rows, values = _read_one_by_one(parsed, codec, errors)
     if len(rows):
         groups.append(Group(rows, values, node))
 
@@ -189,7 +195,7 @@ def _read_lines(lines: pa.Array, codec: Codec | None, count: int) -> pa.Array:
 def _read_schemaless(lines: pa.Array, count: int) -> pa.Array:
     """Parse values with the types that pyarrow infers; text that looks like a time stays text."""
     inferred = _parse(lines, None, "infer", count)
-    column_type = _without_guesses(inferred.type)
+    column_type = drop_unknown_types(inferred.type)
     return _parse(lines, pa.schema([("p", column_type)]), "ignore", count)
 
 
@@ -212,32 +218,28 @@ def _join(lines: pa.Array) -> pa.Buffer:
     return data.slice(start, stop - start)
 
 
-def _without_guesses(column_type: pa.DataType) -> pa.DataType:
-    """Return a type that pyarrow has inferred, with text in place of times, and without fields that are always null."""
-    if pa.types.is_struct(column_type):
-        fields = [f.with_type(_without_guesses(f.type)) for f in column_type if not pa.types.is_null(f.type)]
-        return pa.struct(fields)
-    if pa.types.is_list(column_type):
-        element = column_type.value_type
-        return pa.list_(pa.string() if pa.types.is_null(element) else _without_guesses(element))
-    return pa.string() if pa.types.is_timestamp(column_type) else column_type
-
-
-def _read_one_by_one(
-    rows: pa.Array, lines: pa.Array, codec: Codec | None, errors: dict[int, Exception]
-) -> tuple[pa.Array, pa.Array]:
-    """Read payloads one by one; return the rows that are valid and their values."""
-    if codec is None:
-        message = "the payloads without a schema do not have common types"
-        errors.update(dict.fromkeys(rows.to_pylist(), ValueError(message)))
-        return rows[:0], pa.array([], pa.string())
+def _parse_one_by_one(rows: pa.Array, lines: pa.Array, errors: dict[int, Exception]) -> dict[int, Any]:
+    """Return the payloads that are valid JSON, by row."""
     values: dict[int, Any] = {}
     for row, line in zip(rows.to_pylist(), lines.to_pylist(), strict=True):
         try:
-            value, end = _DECODER.raw_decode(line, len(_LINE_START))
+            values[row], end = _DECODER.raw_decode(line, len(_LINE_START))
             if line[end:].strip() != "}":
                 raise ValueError("the payload is followed by other text")
-            values[row] = codec.adapt(value)
+        except (*_PARSE_ERRORS, RecursionError) as exc:
+            values.pop(row, None)
+            errors[row] = ValueError(f"its payload does not match its schema: {exc}")
+    return values
+
+
+def _read_one_by_one(
+    payloads: Mapping[int, Any], codec: Codec, errors: dict[int, Exception]
+) -> tuple[pa.Array, pa.Array]:
+    """Convert payloads one by one; return the rows that are valid and their values."""
+    values: dict[int, Any] = {}
+    for row, payload in payloads.items():
+        try:
+            values[row] = codec.adapt(payload)
         except (*_PARSE_ERRORS, RecursionError) as exc:
             errors[row] = ValueError(f"its payload does not match its schema: {exc}")
     try:

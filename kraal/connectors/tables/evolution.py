@@ -1,4 +1,4 @@
-"""Decides how the schema of a table changes so that it can store a batch.
+"""Decides how the type of a column changes so that it can store the values of a batch.
 
 Only changes that keep all existing values are made: new columns and fields, and wider types. All columns that a sink
 creates may be null, so a field that becomes optional requires no change. Pure functions over Arrow types.
@@ -6,8 +6,7 @@ creates may be null, so a field that becomes optional requires no change. Pure f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -17,7 +16,9 @@ from kraal.connectors.tables.binary import MAX_DECIMAL_DIGITS
 
 EVOLVE: Final = "evolve"
 FAIL: Final = "fail"
-POLICIES: Final = (EVOLVE, FAIL)
+IGNORE: Final = "ignore"
+DEAD_LETTER: Final = "dead-letter"
+POLICIES: Final = (EVOLVE, FAIL, IGNORE, DEAD_LETTER)
 
 _WIDER: Final = {pa.int32(): (pa.int64(),), pa.float32(): (pa.float64(),)}
 
@@ -53,59 +54,33 @@ class SchemaMismatch(Exception):
         return f"column {self.column} has type {self.stored}, which cannot store or become {self.new}"
 
 
-@dataclass(slots=True)
-class Evolution:
-    """The schema that can store a batch, and the changes that lead to it."""
+def merge_types(
+    name: str,
+    stored: pa.DataType,
+    new: pa.DataType,
+    changes: list[SchemaChange],
+    *,
+    is_inferred: bool = False,
+) -> pa.DataType:
+    """Return the type of a column that stores values of both types; adds the changes. Raises SchemaMismatch.
 
-    schema: pa.Schema
-    changes: list[SchemaChange] = field(default_factory=list)
-
-
-def evolve(table: pa.Schema, batch: pa.Schema) -> Evolution:
-    """Return the schema of a table after a batch; columns that the batch lacks stay. Raises SchemaMismatch."""
-    evolution = Evolution(table)
-    columns = {column.name: column for column in table}
-    for column in batch:
-        stored = columns.get(column.name)
-        if stored is None:
-            evolution.changes.append(SchemaChange(column.name, None, column.type))
-            columns[column.name] = column.with_nullable(True)  # noqa: FBT003 - pyarrow's parameter
-        else:
-            merged_type = _merge(column.name, stored.type, column.type, evolution.changes)
-            columns[column.name] = stored.with_type(merged_type)
-    evolution.schema = pa.schema(columns.values())
-    return evolution
-
-
-def apply_policy(evolution: Evolution, policy: str) -> None:
-    """Raise SchemaMismatch if a change is necessary and the policy is `fail`."""
-    if policy == FAIL and evolution.changes:
-        change = evolution.changes[0]
-        raise SchemaMismatch(change.column, change.old, change.new)
-
-
-def unify(types: Sequence[pa.DataType]) -> pa.DataType:
-    """Return a type for the values of a batch whose records have several schemas. Raises SchemaMismatch."""
-    result = types[0]
-    for other in types[1:]:
-        try:
-            result = _merge("", result, other, [])
-        except SchemaMismatch:
-            result = _merge("", other, result, [])
-    return result
-
-
-def _merge(name: str, stored: pa.DataType, new: pa.DataType, changes: list[SchemaChange]) -> pa.DataType:
-    """Return the type of a column that stores values of both types; adds the changes. Raises SchemaMismatch."""
+    With `is_inferred`, the values have no schema: whole numbers fit into a column of fractional numbers.
+    """
     if new == stored or new in _narrower(stored):
         return stored
+    if is_inferred and pa.types.is_int64(new) and pa.types.is_float64(stored):
+        return stored
     if pa.types.is_struct(stored) and pa.types.is_struct(new):
-        return _merge_structs(name, stored, new, changes)
+        return _merge_structs(name, stored, new, changes, is_inferred=is_inferred)
     if pa.types.is_list(stored) and pa.types.is_list(new):
-        return pa.list_(_merge(f"{name}.element", stored.value_type, new.value_type, changes))
+        element = merge_types(
+            f"{name}.element", stored.value_type, new.value_type, changes, is_inferred=is_inferred
+        )
+        return pa.list_(element)
     if pa.types.is_map(stored) and pa.types.is_map(new):
-        key = _merge(f"{name}.key", stored.key_type, new.key_type, changes)
-        return pa.map_(key, _merge(f"{name}.value", stored.item_type, new.item_type, changes))
+        key = merge_types(f"{name}.key", stored.key_type, new.key_type, changes, is_inferred=is_inferred)
+        item = merge_types(f"{name}.value", stored.item_type, new.item_type, changes, is_inferred=is_inferred)
+        return pa.map_(key, item)
     if new in _WIDER.get(stored, ()):
         changes.append(SchemaChange(name, stored, new))
         return new
@@ -119,17 +94,23 @@ def _narrower(stored: pa.DataType) -> tuple[pa.DataType, ...]:
 
 
 def _merge_structs(
-    name: str, stored: pa.StructType, new: pa.StructType, changes: list[SchemaChange]
+    name: str,
+    stored: pa.StructType,
+    new: pa.StructType,
+    changes: list[SchemaChange],
+    *,
+    is_inferred: bool,
 ) -> pa.DataType:
     fields = {member.name: member for member in stored}
     for member in new:
-        path = f"{name}.{member.name}".lstrip(".")
+        path = f"{name}.{member.name}"
         old = fields.get(member.name)
         if old is None:
             changes.append(SchemaChange(path, None, member.type))
             fields[member.name] = member
         else:
-            fields[member.name] = old.with_type(_merge(path, old.type, member.type, changes))
+            merged_type = merge_types(path, old.type, member.type, changes, is_inferred=is_inferred)
+            fields[member.name] = old.with_type(merged_type)
     return pa.struct(fields.values())
 
 

@@ -7,7 +7,6 @@ read. Rows are replaced by rewriting the data files that contain them.
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from typing_extensions import override
 
-from kraal.connectors.tables.changes import cast_table
-from kraal.connectors.tables.merge import drop_matches, fill_unavailable_values, find_matches, get_keys
+from kraal.connectors.tables.iceberg_files import rewrite_files, sort_rows
+from kraal.connectors.tables.iceberg_maintenance import compact_files, find_expiry
+from kraal.connectors.tables.layout import DEFAULT_LAYOUT, TableLayout
 from kraal.connectors.tables.table import Changes, Conflict, LakeTable, SchemaRefused, TableState
 from kraal.plugins.api import RetriableError, TopicPartition
 
@@ -27,8 +26,6 @@ OFFSETS: Final = "kraal.offsets."
 """The prefix of the property with the offsets; the name of the connector follows."""
 _NO_RETRIES: Final = {"commit.retry.num-retries": "0"}
 """pyiceberg would repeat a commit after a conflict without comparing the offsets."""
-_MAX_LITERALS: Final = 200
-"""Maximum number of keys in a filter; with more keys, their range selects the data files."""
 _CATALOG_TABLES: Final = 2
 """The number of tables in which pyiceberg keeps an SQL catalog."""
 _RETRIABLE: Final = frozenset(
@@ -46,37 +43,51 @@ _RETRIABLE: Final = frozenset(
 class IcebergTable(LakeTable):
     """A table in a catalog. Implements `LakeTable`."""
 
+    can_widen = True
+
     def __init__(
         self,
         catalog: Callable[[], Any],
         name: str,
         connector: str,
-        partition_by: tuple[str, ...] = (),
+        layout: TableLayout = DEFAULT_LAYOUT,
     ) -> None:
         """Create an object; `catalog` opens the catalog when it is first needed, and may block."""
         self.name = name
         self._open_catalog = catalog
         self._catalog: Any = None
         self._property = f"{OFFSETS}{connector}"
-        self._partition_by = partition_by
+        self._layout = layout
 
     @override
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
-        from pyiceberg.exceptions import NoSuchTableError  # noqa: PLC0415 - heavy
-
         with _explain_errors(self.name):
-            if self._catalog is None:
-                self._catalog = self._open_catalog()
-            try:
-                table = self._catalog.load_table(self.name)
-            except NoSuchTableError:
-                return TableState()
+            table = self._load_table()
+        if table is None:
+            return TableState()
         offsets = read_offsets(table.metadata, self._property)
         return TableState(
             handle=table,
             schema=simplify(table.schema().as_arrow()),
             offsets={partition: offsets[partition] for partition in partitions if partition in offsets},
         )
+
+    @override
+    def find_partitions(self, topics: Collection[str]) -> Collection[TopicPartition]:
+        with _explain_errors(self.name):
+            table = self._load_table()
+        return () if table is None else read_offsets(table.metadata, self._property).keys()
+
+    def _load_table(self) -> Any:
+        """Return the library's table; None if it does not exist."""
+        from pyiceberg.exceptions import NoSuchTableError  # noqa: PLC0415 - heavy
+
+        if self._catalog is None:
+            self._catalog = self._open_catalog()
+        try:
+            return self._catalog.load_table(self.name)
+        except NoSuchTableError:
+            return None
 
     @override
     def store_as(self, column_type: pa.DataType) -> pa.DataType:
@@ -101,9 +112,10 @@ class IcebergTable(LakeTable):
                 except ValueError as exc:
                     raise SchemaRefused(f"{self.name}: the schema cannot be changed: {exc}") from exc
             if changes.is_append:
-                transaction.append(changes.rows, snapshot_properties=properties)
+                rows = sort_rows(changes.rows, table.metadata)
+                transaction.append(rows, snapshot_properties=properties)
             else:
-                _rewrite(transaction, table, schema, changes, properties)
+                rewrite_files(transaction, table, schema, changes, properties)
             check()
             transaction.commit_transaction()
 
@@ -116,6 +128,22 @@ class IcebergTable(LakeTable):
             empty = state.handle.schema().as_arrow().empty_table()
             transaction.append(empty, snapshot_properties=properties)
             transaction.commit_transaction()
+
+    @override
+    def maintain(self) -> str:
+        with _explain_errors(self.name):
+            table = self._load_table()
+            if table is None or table.current_snapshot() is None:
+                return "the table has no rows"
+            transaction, properties = self._begin(table, {})
+            file_count = compact_files(transaction, table, properties)
+            if file_count:
+                transaction.commit_transaction()
+            table = self._load_table()
+            snapshot_count = len(table.snapshots())
+            table.maintenance.expire_snapshots().older_than(find_expiry(table.properties)).commit()
+            expired_count = snapshot_count - len(self._load_table().snapshots())
+        return f"compacted {file_count} files, expired {expired_count} snapshots"
 
     def _begin(self, table: Any, offsets: Mapping[TopicPartition, int | None]) -> tuple[Any, dict[str, str]]:
         """Return a transaction that sets the table property, and the properties of its snapshots."""
@@ -135,17 +163,34 @@ class IcebergTable(LakeTable):
         *namespace, _ = self.name.split(".")
         for length in range(1, len(namespace) + 1):
             self._catalog.create_namespace_if_not_exists(tuple(namespace[:length]))
+        self._layout.check_columns(self.name, schema.names)
         try:
-            creation = self._catalog.create_table_transaction(self.name, schema=schema)
-            with creation as transaction, transaction.update_spec() as update:
-                for column in self._partition_by:
-                    update.add_identity(column)
+            creation = self._catalog.create_table_transaction(
+                self.name, schema=schema, properties=dict(self._layout.properties)
+            )
+            with creation as transaction:
+                self._set_layout(transaction)
+        except ValueError as exc:
+            raise SchemaRefused(f"{self.name} cannot be created: {exc}") from exc
         except TableAlreadyExistsError as exc:
             raise Conflict(str(exc)) from exc
         table = self._catalog.load_table(self.name)
         if table.current_snapshot() is not None:
             raise Conflict("another writer has committed to the new table")
         return table
+
+    def _set_layout(self, transaction: Any) -> None:
+        """Set the partitions and the sort order of a new table. Raises ValueError for an impossible transform."""
+        from pyiceberg.transforms import IdentityTransform  # noqa: PLC0415 - heavy
+
+        with transaction.update_spec() as spec:
+            for term in self._layout.partition_by:
+                spec.add_field(term.column, term.transform)
+        if self._layout.sort_by:
+            with transaction.update_sort_order() as order:
+                for sort_field in self._layout.sort_by:
+                    add = order.desc if sort_field.is_descending else order.asc
+                    add(sort_field.column, IdentityTransform())
 
 
 def make_catalog(name: str, properties: Mapping[str, str]) -> Any:
@@ -228,74 +273,6 @@ def _simplify_type(column_type: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(column_type):
         return pa.struct([pa.field(m.name, _simplify_type(m.type), nullable=m.nullable) for m in column_type])
     return column_type
-
-
-# --- rows that change -------------------------------------------------------------------------------------
-
-
-def _rewrite(
-    transaction: Any, table: Any, schema: pa.Schema, changes: Changes, properties: Mapping[str, str]
-) -> None:
-    """Rewrite the data files that contain changed rows, with the new rows."""
-    from pyiceberg.expressions import AlwaysTrue  # noqa: PLC0415 - heavy
-    from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files  # noqa: PLC0415 - heavy
-
-    row_filter = AlwaysTrue() if changes.truncates else _make_filter(changes)
-    scan = ArrowScan(transaction.table_metadata, table.io, transaction.table_metadata.schema(), AlwaysTrue())
-    replaced_files: list[Any] = []
-    rows, remaining = changes.rows, []
-    for task in table.scan(row_filter=row_filter).plan_files() if table.current_snapshot() else ():
-        if not changes.truncates:
-            file_rows = cast_table(scan.to_table([task]).combine_chunks(), schema)
-            match = find_matches(file_rows, changes)
-            if not len(match.rows):
-                continue
-            rows = fill_unavailable_values(rows, changes, file_rows, match)
-            remaining.append(drop_matches(file_rows, match))
-        replaced_files.append(task.file)
-    producer = transaction.update_snapshot(snapshot_properties=dict(properties)).overwrite()
-    with producer as update:
-        update.delete_by_predicate(row_filter)
-        for data_file in replaced_files:
-            update.delete_data_file(data_file)
-        new_rows = pa.concat_tables([*remaining, rows])
-        if new_rows.num_rows:
-            new_files = _dataframe_to_data_files(
-                table_metadata=transaction.table_metadata,
-                df=new_rows,
-                io=table.io,
-                write_uuid=update.commit_uuid,
-                counter=itertools.count(0),
-            )
-            for data_file in new_files:
-                update.append_data_file(data_file)
-
-
-def _make_filter(changes: Changes) -> Any:
-    """Return a filter that selects at least the rows with the keys of the changes."""
-    from pyiceberg import expressions  # noqa: PLC0415 - heavy
-
-    library: Any = expressions  # its constructors have other parameters than its type information says
-    result = library.AlwaysTrue()
-    keys = get_keys(changes)
-    for name in changes.key:
-        values = pc.unique(keys[name])
-        if not (len(values) and _has_literals(values.type)):
-            continue
-        if len(values) <= _MAX_LITERALS:
-            result = library.And(result, library.In(name, values.to_pylist()))
-        else:
-            bounds = pc.min_max(values).as_py()
-            is_above = library.GreaterThanOrEqual(name, bounds["min"])
-            is_below = library.LessThanOrEqual(name, bounds["max"])
-            result = library.And(result, is_above, is_below)
-    return result
-
-
-def _has_literals(column_type: pa.DataType) -> bool:
-    """Return whether filters support values of a type as Python's values."""
-    kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_date)
-    return any(bool(is_kind(column_type)) for is_kind in kinds)
 
 
 @contextmanager

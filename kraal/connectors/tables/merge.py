@@ -58,5 +58,13 @@ def fill_unavailable_values(rows: pa.Table, changes: Changes, file_rows: pa.Tabl
     return rows
 
 
+def drop_unmatched_updates(rows: pa.Table, changes: Changes, matched: pa.Array) -> pa.Table:
+    """Return new rows without those that only replace a row, if no file has it; `matched` are the found changes."""
+    if changes.updates_only is None:
+        return rows
+    is_matched = pc.is_in(_number(rows.num_rows), matched)
+    return rows.filter(pc.or_(is_matched, pc.invert(changes.updates_only)))
+
+
 def _number(count: int) -> pa.Array:
     return pa.array(np.arange(count), pa.int64())

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib.util
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar, Final
 
 from typing_extensions import override
@@ -23,11 +24,17 @@ from kraal.connectors.tables.config import (
     DELTA_SINK,
     ICEBERG_SINK,
     STORAGE_PREFIX,
+    find_conflicts,
+    make_layout,
+    make_template,
     make_writer_settings,
     select_prefix,
 )
+from kraal.connectors.tables.iceberg_keys import Text, translate_keys
+from kraal.connectors.tables.maintenance import Maintenance
+from kraal.connectors.tables.routing import TableRouter
 from kraal.connectors.tables.table import Conflict, LakeTable
-from kraal.connectors.tables.writer import MAX_ATTEMPTS, TableWriter
+from kraal.connectors.tables.writer import MAX_ATTEMPTS, Delivery, TableWriter
 from kraal.plugins.api import (
     ConfigDef,
     ConfigValue,
@@ -51,84 +58,106 @@ class TableSinkTask(SinkTask):
     config_def: ClassVar[ConfigDef]
 
     def __init__(self) -> None:
-        self._writer: TableWriter | None = None
+        self._router: TableRouter | None = None
+        self._maintenance: Maintenance | None = None
+
+    @classmethod
+    def translate(cls, config: Mapping[str, Text]) -> Mapping[str, Text]:
+        """Return a config in which the keys of other connectors are replaced by those of this connector."""
+        return config
 
     @classmethod
     @abstractmethod
+    def make_opener(cls, config: Mapping[str, str]) -> Callable[[str], LakeTable]:
+        """Return a function that returns the table with a name, without opening it.
+
+        `config` is valid and translated, and contains the connector's name.
+        """
+
+    @classmethod
     def open_table(cls, config: Mapping[str, str]) -> LakeTable:
-        """Return the table of a valid config, without opening it. `config` contains the connector's name."""
+        """Return the table of a valid config for a single table. `config` contains the connector's name."""
+        translated = cls.translate(config)
+        return cls.make_opener(translated)(translated["table"])
 
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
-        parsed = self.config_def.parse(config)
+        translated = {**self.translate(config), "name": context.connector}
+        parsed = self.config_def.parse(translated)
         self.batch_interval_s = float(parsed["commit.interval.ms"]) / 1000  # type: ignore[arg-type]
         self.max_batch_records = int(parsed["commit.records"])  # type: ignore[call-overload]
-        table = self.open_table({**config, "name": context.connector})
-        self._writer = TableWriter(table, make_writer_settings(parsed))
+        settings, open_table = make_writer_settings(parsed), self.make_opener(translated)
+        self._router = TableRouter(
+            make_template(translated),
+            settings.changes.mode,
+            lambda name: TableWriter(open_table(name), settings),
+        )
+        interval_s = float(parsed["maintenance.interval.ms"]) / 1000  # type: ignore[arg-type]
+        self._maintenance = Maintenance(interval_s, self.make_opener(translated))
 
     @override
     def stored_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        assert self._writer is not None  # noqa: S101 - set by start
-        return self._writer.read_offsets(partitions)
+        assert self._router is not None  # noqa: S101 - set by start
+        return self._router.read_offsets(partitions)
 
     @override
     def write(self, batch: SinkBatch) -> None:
-        assert self._writer is not None  # noqa: S101 - set by start
+        assert self._router is not None  # noqa: S101 - set by start
+        assert self._maintenance is not None  # noqa: S101 - set by start
         records: Any = batch.frame.toArrow() if batch.table is None else batch.table
-        self._writer.write(records.select(_COLUMNS), batch.ranges, _refuse, batch.check_owned)
+        delivery = Delivery(
+            report=batch.report, flush_reports=batch.flush_reports, check_owned=batch.check_owned
+        )
+        self._router.write(records.select(_COLUMNS), batch.ranges, delivery)
+        self._maintenance.start_if_due(self._router.find_maintained_tables)
 
-
-def _refuse(partition: TopicPartition, offset: int, error: BaseException) -> None:
-    """Fail the task because of a record that cannot be written, also with `errors.tolerance=all`.
-
-    Dead letters are written after `write`, when the table contains the offset of the record already. A failure in
-    between would lose the record.
-    """
-    del partition, offset
-    raise error
+    @override
+    def stop(self) -> None:
+        if self._maintenance is not None:
+            self._maintenance.stop()
 
 
 class IcebergSinkTask(TableSinkTask):
-    """Writes to an Iceberg table."""
+    """Writes to Iceberg tables."""
 
     config_def = ICEBERG_SINK
 
     @classmethod
     @override
-    def open_table(cls, config: Mapping[str, str]) -> LakeTable:
+    def translate(cls, config: Mapping[str, Text]) -> Mapping[str, Text]:
+        return translate_keys(config)
+
+    @classmethod
+    @override
+    def make_opener(cls, config: Mapping[str, str]) -> Callable[[str], LakeTable]:
         from kraal.connectors.tables.iceberg import IcebergTable, make_catalog  # noqa: PLC0415 - an extra
 
-        parsed = ICEBERG_SINK.parse(config)
-        properties = select_prefix(config, CATALOG_PREFIX)
-        return IcebergTable(
-            partial(make_catalog, str(parsed[CATALOG]), properties),
-            str(parsed["table"]),
-            config["name"],
-            tuple(parsed["partition.by"]),  # type: ignore[arg-type]
-        )
+        catalog_name = str(ICEBERG_SINK.parse(config)[CATALOG])
+        open_catalog = cache(partial(make_catalog, catalog_name, select_prefix(config, CATALOG_PREFIX)))
+        connector, layout = config["name"], make_layout(config)
+        return lambda name: IcebergTable(open_catalog, name, connector, layout)
 
 
 class DeltaSinkTask(TableSinkTask):
-    """Writes to a Delta table."""
+    """Writes to Delta tables."""
 
     config_def = DELTA_SINK
 
     @classmethod
     @override
-    def open_table(cls, config: Mapping[str, str]) -> LakeTable:
+    def make_opener(cls, config: Mapping[str, str]) -> Callable[[str], LakeTable]:
         from kraal.connectors.tables.delta import DeltaLakeTable  # noqa: PLC0415 - an extra
 
-        parsed = DELTA_SINK.parse(config)
-        return DeltaLakeTable(
-            str(parsed["table"]).replace("s3a://", "s3://", 1),
-            config["name"],
+        options, connector, layout = (
             select_prefix(config, STORAGE_PREFIX),
-            tuple(parsed["partition.by"]),  # type: ignore[arg-type]
+            config["name"],
+            make_layout(config),
         )
+        return lambda name: DeltaLakeTable(name.replace("s3a://", "s3://", 1), connector, options, layout)
 
 
 class TableSinkConnector(PassThroughConnector):
-    """Writes one table with `tasks.max` tasks, all with the same config."""
+    """Writes tables with `tasks.max` tasks, all with the same config."""
 
     kind = "sink"
     version: ClassVar[str] = __version__
@@ -139,18 +168,20 @@ class TableSinkConnector(PassThroughConnector):
     @classmethod
     @override
     def validate(cls, config: Mapping[str, str | None]) -> Sequence[ConfigValue]:
-        values = list(super().validate(config))
-        if importlib.util.find_spec(cls.package) is not None:
-            return values
-        error = f"The package {cls.package} is not installed on the worker: pip install 'kraal[lake]'"
+        config = cls.task_class.translate(config)
+        errors = find_conflicts(config)
+        if importlib.util.find_spec(cls.package) is None:
+            errors["table"] = (
+                f"The package {cls.package} is not installed on the worker: pip install 'kraal[lake]'"
+            )
         return [
-            replace(value, errors=(*value.errors, error)) if value.name == "table" else value
-            for value in values
+            replace(value, errors=(*value.errors, errors[value.name])) if value.name in errors else value
+            for value in super().validate(config)
         ]
 
     @override
     def check(self, config: Mapping[str, str]) -> None:
-        self.config_def.parse(config)
+        self.config_def.parse(self.task_class.translate(config))
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
@@ -160,19 +191,64 @@ class TableSinkConnector(PassThroughConnector):
     def alter_sink_offsets(
         self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        """Set the offsets in the table, which tasks prefer to those of the consumer group."""
-        table = self.task_class.open_table(config)
-        for _ in range(MAX_ATTEMPTS):
+        """Set the offsets in the tables, which tasks prefer to those of the consumer group."""
+        for name, partitions in self._find_tables(config, offsets.keys()).items():
+            table = self._open(config, name)
+            _set_offsets(table, {partition: offsets[partition] for partition in partitions})
+        return True
+
+    @override
+    def stored_sink_partitions(
+        self, config: Mapping[str, str], committed: Collection[TopicPartition]
+    ) -> Collection[TopicPartition]:
+        """Return the partitions in the tables of all topics in `topics` and `committed`."""
+        topics = {name.strip() for name in config.get("topics", "").split(",")} - {""}
+        candidates = {*committed, *(TopicPartition(topic, 0) for topic in topics)}
+        partitions: set[TopicPartition] = set()
+        for name, members in self._find_tables(config, candidates).items():
+            with _explain_unavailable_table():
+                partitions |= set(self._open(config, name).find_partitions({p.topic for p in members}))
+        return partitions
+
+    def _find_tables(
+        self, config: Mapping[str, str], partitions: Collection[TopicPartition]
+    ) -> Mapping[str, Collection[TopicPartition]]:
+        """Return the tables that store the offsets of partitions. Raises ValueError."""
+        template = make_template(self.task_class.translate(config))
+        if template.has_routes:
+            raise ValueError(
+                f"The tables of {config['name']} depend on the field {template.route_field} of the records, so it is "
+                "unknown which ones contain offsets. To write records again, drop the tables and create a connector "
+                "with another name"
+            )
+        tables: dict[str, list[TopicPartition]] = {}
+        for partition in partitions:
+            tables.setdefault(template.get_name(partition.topic), []).append(partition)
+        return tables
+
+    def _open(self, config: Mapping[str, str], name: str) -> LakeTable:
+        return self.task_class.make_opener(self.task_class.translate(config))(name)
+
+
+def _set_offsets(table: LakeTable, offsets: Mapping[TopicPartition, int | None]) -> None:
+    """Set the offsets in a table. Raises ValueError if it is not available."""
+    for _ in range(MAX_ATTEMPTS):
+        with _explain_unavailable_table():
             try:
                 table.set_offsets(table.load(offsets.keys()), offsets)
             except Conflict:
                 continue
-            except RetriableError as exc:
-                raise ValueError(str(exc)) from exc
-            return True
-        raise ValueError(
-            f"{table.name}: the offsets cannot be changed, because other writers commit; try again"
-        )
+        return
+    raise ValueError(f"{table.name}: the offsets cannot be changed, because other writers commit; try again")
+
+
+@contextmanager
+def _explain_unavailable_table() -> Iterator[None]:
+    """Raise a temporary error as one of the request."""
+    try:
+        yield
+    except RetriableError as exc:
+        raise ValueError(str(exc)) from exc
 
 
 class IcebergSinkConnector(TableSinkConnector):

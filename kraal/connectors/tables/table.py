@@ -47,6 +47,9 @@ class Changes:
     unavailable: Mapping[str, pa.Array] = field(default_factory=dict)
     """For each column with values that the source did not send: a mask of the rows that keep their former value."""
 
+    updates_only: pa.Array | None = None
+    """A mask of the rows that replace a row, but are not added if the table has no row with their key."""
+
     @property
     def is_append(self) -> bool:
         """Whether no row of the table changes."""
@@ -62,9 +65,18 @@ class LakeTable(Protocol):
 
     name: str
     """The name of the table, for messages."""
+    can_widen: bool
+    """Whether the type of a column can become wider, such as int to long."""
 
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
         """Return the current version of the table, with the offsets of the partitions that it stores."""
+
+    def find_partitions(self, topics: Collection[str]) -> Collection[TopicPartition]:
+        """Return the partitions for which the table stores offsets of the connector.
+
+        `topics` are names of topics that the connector has probably read. A format that cannot list partitions looks
+        for those of these topics only.
+        """
 
     def store_as(self, column_type: pa.DataType) -> pa.DataType:
         """Return the type as which the format stores a column, if it does not support `column_type`."""
@@ -86,3 +98,9 @@ class LakeTable(Protocol):
 
     def set_offsets(self, state: TableState, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Replace the offsets of partitions; None removes an offset. Raises Conflict."""
+
+    def maintain(self) -> str:
+        """Compact small files, and remove old versions as the properties of the table require; return what was done.
+
+        The offsets and the rows stay. Raises Conflict.
+        """

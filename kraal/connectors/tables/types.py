@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraal.connectors.tables.binary import MAX_DECIMAL_DIGITS, decode_base64, decode_decimals
+from kraal.connectors.tables.casts import make_mask, make_offsets
 
 Node = Mapping[str, Any]
 """A schema as in an envelope: `{"type": "int32", "optional": true, "name": …}`."""
@@ -301,7 +302,7 @@ def _adapt_member(name: str, adapt: Adapt, value: Any) -> Any:
 def _make_list(element: Codec) -> Codec:
     def convert(array: pa.Array) -> pa.Array:
         return pa.ListArray.from_arrays(
-            _make_offsets(array), element.convert(array.flatten()), mask=_get_mask(array)
+            make_offsets(array), element.convert(array.flatten()), mask=make_mask(array)
         )
 
     def adapt(value: Any) -> Any:
@@ -319,7 +320,7 @@ def _make_map(key: Codec, value: Codec) -> Codec:
     def convert(array: pa.Array) -> pa.Array:
         entries = pa.concat_arrays([array])
         keys, items = key.convert(entries.keys), value.convert(entries.items)
-        return pa.MapArray.from_arrays(entries.offsets, keys, items, mask=_get_mask(entries))
+        return pa.MapArray.from_arrays(entries.offsets, keys, items, mask=make_mask(entries))
 
     def adapt(content: Any) -> Any:
         if content is None:
@@ -328,13 +329,3 @@ def _make_map(key: Codec, value: Codec) -> Codec:
         return [(key.adapt(name), value.adapt(item)) for name, item in pairs]
 
     return Codec(json_type, column_type, convert, adapt, reads_json=False)
-
-
-def _make_offsets(array: pa.Array) -> pa.Array:
-    """Return the offsets of lists whose null entries have no elements."""
-    lengths = pc.fill_null(pc.list_value_length(array), 0)
-    return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
-
-
-def _get_mask(array: pa.Array) -> pa.Array | None:
-    return array.is_null() if array.null_count else None

@@ -12,11 +12,13 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraal.connectors.tables.changes import BatchChanges, ChangeSettings, cast_table, make_changes
+from kraal.connectors.tables.casts import cast_table
+from kraal.connectors.tables.changes import BatchChanges, ChangeSettings, make_changes
 from kraal.connectors.tables.envelopes import read_envelopes
-from kraal.connectors.tables.evolution import SchemaMismatch, apply_policy, evolve
+from kraal.connectors.tables.evolution import FAIL, SchemaMismatch
+from kraal.connectors.tables.fitting import Target
 from kraal.connectors.tables.positions import Ranges, find_starts
-from kraal.connectors.tables.table import Changes, Conflict, LakeTable, TableState
+from kraal.connectors.tables.table import Conflict, LakeTable, TableState
 from kraal.plugins.api import DataException, RetriableError, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -27,6 +29,18 @@ _MAX_DELAY_S: Final = 1.0
 
 Report = Callable[[TopicPartition, int, BaseException], None]
 """See `SinkBatch.report`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """How the task of a batch receives its results."""
+
+    report: Report
+    """Receives each record that cannot be written; may raise."""
+    flush_reports: Callable[[], None] = lambda: None
+    """Writes the dead letters of the reported records, before the commit; may raise."""
+    check_owned: Callable[[], None] = lambda: None
+    """Called immediately before the commit; may raise to prevent it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +60,26 @@ class TableWriter:
         self._table, self._settings, self._sleep = table, settings, sleep
         self._expected: dict[TopicPartition, int] = {}
         """The next offsets in the table when it was last read or written."""
+        self._ignored: set[str] = set()
+        """The columns and types that were left out and logged."""
 
     def read_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the next offsets of partitions, as the table stores them, and continue there."""
         self._expected = dict(self._table.load(partitions).offsets)
         return self._expected
 
-    def write(
-        self,
-        records: pa.Table,
-        ranges: Ranges,
-        report: Report,
-        check_owned: Callable[[], None] = lambda: None,
-    ) -> None:
+    def write(self, records: pa.Table, ranges: Ranges, delivery: Delivery) -> None:
         """Commit the records that the table does not contain yet.
 
         Args:
             records: columns topic, partition, offset, key and value; key and value are envelopes.
             ranges: the offsets `[start, end)` of each partition.
-            report: receives each record that cannot be written; may raise.
-            check_owned: called immediately before the commit; may raise to prevent it.
+            delivery: see `Delivery`.
 
         Raises:
             RetriableError: the batch must be written again later.
-            TableMoved, SchemaMismatch, SchemaRefused, and the errors of `report` and `check_owned`.
+            DataException: the table cannot store the records, and they cannot be reported one by one.
+            TableMoved, SchemaRefused, and the errors of `delivery`.
         """
         prepared: _Prepared | None = None
         for attempt in range(MAX_ATTEMPTS):
@@ -77,12 +87,12 @@ class TableWriter:
             starts = find_starts(ranges, state.offsets, self._expected)
             if all(starts[partition] == end for partition, (_, end) in ranges.items()):
                 break  # the commit of an earlier attempt has succeeded, or another task has written the records
-            if prepared is None or prepared.starts != starts:
-                prepared = self._prepare(records, ranges, starts, report)
+            if prepared is None or (prepared.starts, prepared.schema) != (starts, state.schema):
+                prepared = self._prepare(records, ranges, starts, state.schema, delivery.report)
             if state.schema is None and not prepared.result.changes.rows.num_rows:
                 return  # no row exists that could be deleted, and the schema of a new table is unknown
             try:
-                self._commit(state, prepared, ranges, check_owned)
+                self._commit(state, prepared, ranges, delivery)
                 break
             except Conflict as exc:
                 log.info("%s: Repeating a commit after a conflict: %s", self._table.name, exc)
@@ -94,7 +104,12 @@ class TableWriter:
         self._expected |= {partition: end for partition, (_, end) in ranges.items()}
 
     def _prepare(
-        self, records: pa.Table, ranges: Ranges, starts: Mapping[TopicPartition, int], report: Report
+        self,
+        records: pa.Table,
+        ranges: Ranges,
+        starts: Mapping[TopicPartition, int],
+        schema: pa.Schema | None,
+        report: Report,
     ) -> _Prepared:
         """Return the changes of the records from `starts` on; invalid records are reported."""
         if any(starts[partition] > start for partition, (start, _) in ranges.items()):
@@ -107,38 +122,67 @@ class TableWriter:
         partitions = pc.binary_join_element_wise(
             records["topic"].cast(pa.string()), records["partition"].cast(pa.string()), "-"
         )
-        texts = [pc.cast(records[name].combine_chunks(), pa.string()) for name in ("key", "value")]
-        key_texts, value_texts = (
-            text
-            if isinstance(text, pa.Array)
-            else pa.concat_arrays(text.chunks or [pa.array([], pa.string())])
-            for text in texts
-        )
+        policy = self._settings.evolution
         try:
             result = make_changes(
-                read_envelopes(key_texts),
-                read_envelopes(value_texts),
+                read_envelopes(get_texts(records, "key")),
+                read_envelopes(get_texts(records, "value")),
                 records.num_rows,
                 partitions.combine_chunks(),
                 self._settings.changes,
+                Target(
+                    policy=policy,
+                    schema=schema,
+                    store_as=self._table.store_as,
+                    can_widen=self._table.can_widen,
+                ),
             )
         except SchemaMismatch as exc:
             raise DataException(
-                f"{self._table.name}: records of one batch do not fit together: {exc}"
+                f"{self._table.name} cannot be written with this config: {exc} (schema.evolution={policy}). Change "
+                "the table, or the config of the connector"
             ) from exc
         for row, error in sorted(result.errors.items()):
-            place, offset = _locate(places, row)
-            message = (
-                f"{place.topic}-{place.partition}@{offset} cannot be written to {self._table.name}: {error}"
-            )
-            report(place, offset, DataException(message))
-        return _Prepared(dict(starts), result, places)
+            self._report(places, row, error, report)
+        self._log_schema(places, result)
+        return _Prepared(dict(starts), schema, result)
 
-    def _commit(
-        self, state: TableState, prepared: _Prepared, ranges: Ranges, check_owned: Callable[[], None]
-    ) -> None:
-        changes = self._store_types(prepared.result.changes)
-        schema = self._evolve(state, changes, prepared)
+    def _report(self, places: pa.Table, row: int, error: Exception, report: Report) -> None:
+        """Report a record that cannot be written. Raises DataException if the policy is `fail`."""
+        place, offset = locate(places, row)
+        record = f"{place.topic}-{place.partition}@{offset}"
+        if not isinstance(error, SchemaMismatch):
+            report(place, offset, DataException(f"{record} cannot be written to {self._table.name}: {error}"))
+            return
+        policy = self._settings.evolution
+        mismatch = DataException(
+            f"{record} does not fit into {self._table.name}: {error} (schema.evolution={policy}). Change the table, or "
+            "the config of the connector"
+        )
+        if policy == FAIL:
+            raise mismatch
+        report(place, offset, mismatch)
+
+    def _log_schema(self, places: pa.Table, result: BatchChanges) -> None:
+        """Log the changes of the schema, and each column and type that is left out for the first time."""
+        for row, change in result.schema_changes if places.num_rows else ():
+            place, offset = locate(places, row)
+            log.info(
+                "%s: Schema change: %s, because of %s-%s@%s",
+                self._table.name, change, place.topic, place.partition, offset,
+            )  # fmt: skip
+        for misfit in result.ignored:
+            if str(misfit.reason) in self._ignored:
+                continue
+            self._ignored.add(str(misfit.reason))
+            place, offset = locate(places, misfit.row)
+            log.warning(
+                "%s: Ignoring values from %s-%s@%s on (schema.evolution=ignore): %s",
+                self._table.name, place.topic, place.partition, offset, misfit.reason,
+            )  # fmt: skip
+
+    def _commit(self, state: TableState, prepared: _Prepared, ranges: Ranges, delivery: Delivery) -> None:
+        schema, changes = prepared.result.schema, prepared.result.changes
         changes = replace(
             changes,
             rows=cast_table(changes.rows, schema),
@@ -146,52 +190,11 @@ class TableWriter:
             if changes.deletes is None
             else cast_table(changes.deletes, pa.schema([schema.field(name) for name in changes.key])),
         )
-        for column in schema:
-            if not column.nullable and changes.rows[column.name].null_count:
-                raise DataException(
-                    f"column {column.name} of {self._table.name} requires a value, but a record has none. Make the "
-                    "column optional in the table"
-                )
         offsets = {partition: end for partition, (_, end) in ranges.items()}
-        self._table.commit(state, schema, changes, offsets, check_owned)
-
-    def _store_types(self, changes: Changes) -> Changes:
-        """Return the changes with types that the format supports."""
-
-        def convert(table: pa.Table) -> pa.Table:
-            types = [column.with_type(self._table.store_as(column.type)) for column in table.schema]
-            return cast_table(table, pa.schema(types))
-
-        deletes = None if changes.deletes is None else convert(changes.deletes)
-        return replace(changes, rows=convert(changes.rows), deletes=deletes)
-
-    def _evolve(self, state: TableState, changes: Changes, prepared: _Prepared) -> pa.Schema:
-        """Return the schema of the table after the commit. Raises DataException that names the record and the types."""
-        columns = changes.rows.schema
-        if state.schema is None:
-            return columns
-        missing_keys = [name for name in changes.key if name not in state.schema.names]
-        try:
-            if missing_keys:
-                raise SchemaMismatch(missing_keys[0], None, columns.field(missing_keys[0]).type)
-            evolution = evolve(state.schema, columns)
-            apply_policy(evolution, self._settings.evolution)
-        except SchemaMismatch as exc:
-            column = exc.column.partition(".")[0]
-            row = prepared.result.first_rows.get(column, 0)
-            place, offset = _locate(prepared.places, row)
-            raise DataException(
-                f"{place.topic}-{place.partition}@{offset} does not fit into {self._table.name}: {exc} "
-                f"(schema.evolution={self._settings.evolution}). Change the table, or the config of the connector"
-            ) from exc
-        for change in evolution.changes:
-            row = prepared.result.first_rows.get(change.column.partition(".")[0], 0)
-            place, offset = _locate(prepared.places, row)
-            log.info(
-                "%s: Schema change: %s, because of %s-%s@%s",
-                self._table.name, change, place.topic, place.partition, offset,
-            )  # fmt: skip
-        return evolution.schema
+        if prepared.result.errors:
+            delivery.check_owned()
+            delivery.flush_reports()
+        self._table.commit(state, schema, changes, offsets, delivery.check_owned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +202,9 @@ class _Prepared:
     """The changes of the records of a batch from `starts` on."""
 
     starts: Mapping[TopicPartition, int]
+    schema: pa.Schema | None
+    """The schema of the table; None if it does not exist."""
     result: BatchChanges
-    places: pa.Table
 
 
 def _drop_written(records: pa.Table, starts: Mapping[TopicPartition, int]) -> pa.Table:
@@ -221,7 +225,15 @@ def _drop_written(records: pa.Table, starts: Mapping[TopicPartition, int]) -> pa
     return records.filter(is_new)
 
 
-def _locate(places: pa.Table, row: int) -> tuple[TopicPartition, int]:
+def get_texts(records: pa.Table, name: str) -> pa.Array:
+    """Return a column of keys or values as one array."""
+    texts = records[name].combine_chunks()
+    if isinstance(texts, pa.ChunkedArray):
+        texts = pa.concat_arrays(texts.chunks or [pa.array([], pa.string())])
+    return texts.cast(pa.string())
+
+
+def locate(places: pa.Table, row: int) -> tuple[TopicPartition, int]:
     """Return the partition and the offset of a row."""
     topic, partition, offset = (places[name][row].as_py() for name in ("topic", "partition", "offset"))
     return TopicPartition(topic, partition), offset

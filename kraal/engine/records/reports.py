@@ -1,4 +1,4 @@
-"""Errors that a sink task reports for single records (KIP-610); they are handled once the batch is complete.
+"""Errors that a sink task reports for single records (KIP-610); handled once the batch is complete, or on request.
 
 They are not handled at once, because a task that retries a batch reports its records again, and dead letters, log and
 metrics must contain each record once. Java handles them during `put`, and again when the batch is retried.
@@ -19,7 +19,7 @@ from kraal.engine.records.outcomes import handle_outcomes
 from kraal.engine.records.sink_pass import RawRecord, raw_records
 from kraal.engine.records.steps import PassResult, with_record
 from kraal.engine.records.tolerance import Tolerance
-from kraal.metrics.errors import NO_ERRORS, ErrorCounts
+from kraal.metrics.errors import ErrorCounts
 from kraal.plugins.api import RetriableError
 
 if TYPE_CHECKING:
@@ -68,11 +68,15 @@ class Reports:
                 self.fatal = self.fatal or fault
                 raise ToleranceExceeded(self.fatal)
 
-    def close(self) -> Mapping[TopicPartition, Mapping[int, Fault]]:
-        """Reject further reports, and return the faults by partition and offset."""
+    def close(self) -> None:
+        """Reject further reports."""
         with self._lock:
             self._is_open = False
-            return self._faults
+
+    def list_faults(self) -> Mapping[TopicPartition, Mapping[int, Fault]]:
+        """Return the faults reported so far, by partition and offset."""
+        with self._lock:
+            return {partition: dict(faults) for partition, faults in self._faults.items()}
 
 
 def find_source_partition(
@@ -105,15 +109,21 @@ def handle_reports(
     reports: Reports,
     read_records: ReadRecords | None,
     write_dead_letters: WriteDeadLetters | None,
+    settled_records: set[tuple[TopicPartition, int]] | None = None,
 ) -> ErrorCounts:
-    """Write dead letters and log lines for the reported records, and return the error counts.
+    """Write dead letters and log lines for the records reported so far, and return the error counts of all of them.
 
-    `write_dead_letters` is None if dead letters are disabled, `read_records` if the records are not needed. Raises
-    ToleranceExceeded, RetriableError, and the errors of `write_dead_letters`.
+    `write_dead_letters` is None if dead letters are disabled, `read_records` if the records are not needed. Records in
+    `settled_records` already have their dead letters and log lines; the others are added. Raises ToleranceExceeded,
+    RetriableError, and the errors of `write_dead_letters`.
     """
-    result = PassResult(reports.tolerance)
-    for partition, faults in sorted(reports.close().items()):
-        for offsets in _chunk_offsets(sorted(faults)):
+    counted, new = PassResult(reports.tolerance), PassResult(reports.tolerance)
+    settled = set() if settled_records is None else settled_records
+    new_records: set[tuple[TopicPartition, int]] = set()
+    for partition, faults in sorted(reports.list_faults().items()):
+        for fault in faults.values():
+            counted.record_failure(fault, dead_letter=write_dead_letters is not None)
+        for offsets in _chunk_offsets(sorted(o for o in faults if (partition, o) not in settled)):
             records = (
                 {}
                 if read_records is None
@@ -127,12 +137,15 @@ def handle_reports(
                     (records[offset], fault) for offset, fault in zip(offsets, described_faults, strict=True)
                 )
             for fault in described_faults:
-                result.record_failure(fault, dead_letter=write_dead_letters is not None)
-    if not result.counts.errors:
-        return NO_ERRORS
-    result.counts += ErrorCounts(failures=result.counts.errors, last_error_ms=int(time.time() * 1000))
-    handle_outcomes(task, result.summary(), reports.tolerance)
-    return result.counts
+                new.record_failure(fault, dead_letter=write_dead_letters is not None)
+            new_records.update((partition, offset) for offset in offsets)
+    last_error_ms = int(time.time() * 1000)
+    for result in (counted, new):
+        if result.counts.errors:
+            result.counts += ErrorCounts(failures=result.counts.errors, last_error_ms=last_error_ms)
+    settled |= new_records
+    handle_outcomes(task, new.summary(), reports.tolerance)
+    return counted.counts
 
 
 def _chunk_offsets(offsets: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -6,9 +6,9 @@ Nothing is committed here: the executor reports the result, and the task then re
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ from kraal.engine.sink.write_paths import (
 )
 from kraal.ledger.counts import BatchEntry, Counts
 from kraal.metrics.errors import ErrorCounts
-from kraal.plugins.api import SinkBatch, SinkTask
+from kraal.plugins.api import SinkBatch, SinkTask, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,6 +57,8 @@ class SinkParts:
     """The record path; None without transforms and error handling."""
     facts: SinkFacts
     writers: Mapping[WritePath, SinkWriter]
+    settled_records: set[tuple[TopicPartition, int]] = field(default_factory=set)
+    """Reported records whose dead letters are written, although their batch is not complete yet."""
 
 
 class SinkAttempt:
@@ -67,6 +69,8 @@ class SinkAttempt:
         tolerance = Tolerance() if parts.records is None else parts.records.steps.tolerance
         self._reports = Reports(batch.ranges, tolerance)
         self._choice = choose(parts.facts, batch)
+        self._flush: Callable[[], object] | None = None
+        """Handles the records that the plugin has reported so far."""
         self._put_rows: RowCounts | int | None = 0
         """The rows that the plugin has received; None if they are not counted."""
 
@@ -80,6 +84,7 @@ class SinkAttempt:
         parts.ownership.set_batch_size(self._batch.records)
         with ExitStack() as stack:
             spark = cache(lambda: stack.enter_context(parts.group.job(f"{parts.spec.task} sink")))
+            self._flush = partial(self._handle_reports, spark)
             try:
                 summary = self._write(spark)
             except Exception:
@@ -87,7 +92,10 @@ class SinkAttempt:
                     raise
             if parts.ownership.is_lost:
                 return None
+            self._reports.close()
             reported_errors = self._handle_reports(spark)
+            for partition, faults in self._reports.list_faults().items():
+                parts.settled_records.difference_update((partition, offset) for offset in faults)
         return self._make_result(summary, reported_errors, start_s)
 
     def _write(self, spark: GetSpark) -> Summary | None:
@@ -123,6 +131,7 @@ class SinkAttempt:
                 records=records,
                 table=table,
                 reporter=self._reports.report,
+                flush=self._flush,
                 ownership=self._parts.ownership.check_owned,
             )
         )
@@ -136,7 +145,9 @@ class SinkAttempt:
         )
         is_needed = write_dead_letters is not None or (tolerance.logs and tolerance.shows_records)
         read_again = partial(parts.reader.read_again, spark, self._batch) if is_needed else None
-        return handle_reports(parts.spec.task, self._reports, read_again, write_dead_letters)
+        return handle_reports(
+            parts.spec.task, self._reports, read_again, write_dead_letters, parts.settled_records
+        )
 
     def _make_result(
         self, summary: Summary | None, reported_errors: ErrorCounts, start_s: float

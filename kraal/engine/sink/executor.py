@@ -43,6 +43,7 @@ from kraal.engine.sink.ranges import (
     Ranges,
     check_stored_offsets,
     choose_start,
+    count_records,
     get_ends,
     next_ranges,
     to_source_partition,
@@ -264,8 +265,7 @@ class SinkExecutor:
         self._backlog_report.set_ends(bounds)
         self._backlog_report.report(positions)
         member.start(positions)
-        backlog = sum(bounds[p].high - o for p, o in positions.items())
-        self._spark_reads = backlog >= MIN_SPARK_READ
+        self._spark_reads = count_records(positions, bounds) >= MIN_SPARK_READ
         if self._spark_reads:
             member.pause()
 
@@ -295,14 +295,25 @@ class SinkExecutor:
         return start.offset
 
     def _write_tail(self, member: Member, records: Sequence[Record]) -> JobResult:
-        """Write records that the member has fetched."""
-        self._sizes.observe(records)
-        return self._write(member, read_tail(records), has_more=len(records) >= self._sizes.max_records)
+        """Write records that the member has fetched, or the backlog that starts with them if batches have an interval.
+
+        A few large records would otherwise be the only batch of an interval, and the task would fall behind.
+        """
+        sizes, count = self._sizes, len(records)
+        sizes.observe(records)
+        backlog = count
+        if self._pacing.has_interval:
+            backlog = count_records(self._positions, member.bounds(sorted(self._positions)))
+        if min(backlog, sizes.max_records) >= MIN_SPARK_READ:
+            member.pause()
+            return self._write_range(member)
+        has_more = backlog > count or count >= sizes.max_records
+        return self._write(member, read_tail(records), has_more=has_more)
 
     def _write_range(self, member: Member) -> JobResult:
         """Write a range that Spark reads; once the backlog is read, let the member read again."""
         bounds = member.bounds(sorted(self._positions))
-        backlog = sum(bounds[p].high - offset for p, offset in self._positions.items() if p in bounds)
+        backlog = count_records(self._positions, bounds)
         if not self._pacing.may_start(is_full=backlog >= self._sizes.max_records):
             return None  # without a report: a backlog that waits for the interval is not a stall
         self._backlog_report.set_ends(bounds)
@@ -332,22 +343,12 @@ class SinkExecutor:
         if done is None:
             member.changed = True
             return None
-        ranges = self._describe_ranges(batch.ranges)
+        ranges = _describe_ranges(batch.ranges, self._positions, self._start_reasons)
         self._positions |= {partition: end for partition, (_, end) in batch.ranges.items()}
         self.has_pending_commit = True
         self._backlog_report.report(self._positions)
         self._sizes.record_write(batch.records, done.duration_s)
         return done if done.entry is None else replace(done, entry=replace(done.entry, ranges=ranges))
-
-    def _describe_ranges(self, ranges: Ranges) -> dict[SourcePartition, Range]:
-        """Return the ranges of a batch for the ledger: each starts at the position from which its records were read."""
-        reasons = self._start_reasons
-        return {
-            to_source_partition(partition): Range(
-                self._positions.get(partition, start), end, reasons.pop(partition, RangeStart.NEXT)
-            )
-            for partition, (start, end) in ranges.items()
-        }
 
     def _make_parts(self, task: SinkTask, converters: Converters, path: RecordPath) -> SinkParts:
         """Create the parts that the batches of this run use."""
@@ -363,6 +364,18 @@ class SinkExecutor:
             facts=collect_facts(task, path, writers, can_wait=not self._idle.is_set_by_task),
             writers=writers,
         )
+
+
+def _describe_ranges(
+    ranges: Ranges, positions: Mapping[TopicPartition, int], reasons: dict[TopicPartition, RangeStart]
+) -> dict[SourcePartition, Range]:
+    """Return the ranges of a batch for the ledger: each starts at the position from which its records were read."""
+    return {
+        to_source_partition(partition): Range(
+            positions.get(partition, start), end, reasons.pop(partition, RangeStart.NEXT)
+        )
+        for partition, (start, end) in ranges.items()
+    }
 
 
 def _keep_alive(member: Member) -> None:

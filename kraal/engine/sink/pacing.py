@@ -25,6 +25,11 @@ class BatchPacing:
         self._due_s = self._check_s = 0.0
 
     @property
+    def has_interval(self) -> bool:
+        """Whether batches wait for each other."""
+        return self._interval_s > 0
+
+    @property
     def is_due(self) -> bool:
         """Whether a batch may start, whatever its size."""
         return self._now() >= self._due_s

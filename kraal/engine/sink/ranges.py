@@ -92,6 +92,11 @@ def check_stored_offsets(
             )
 
 
+def count_records(positions: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, Bounds]) -> int:
+    """Return the number of offsets from the positions to the ends of their partitions."""
+    return sum(bounds[p].high - offset for p, offset in positions.items() if p in bounds)
+
+
 def next_ranges(
     positions: Mapping[TopicPartition, int],
     bounds: Mapping[TopicPartition, Bounds],

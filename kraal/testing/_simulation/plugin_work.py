@@ -204,6 +204,7 @@ class SinkWork:
             except Exception:
                 if reports.fatal is None:
                     raise
+        reports.close()
         reported_errors = handle_reports(self.spec.task, reports, None, None)
         self._positions |= {topic_partition: end for topic_partition, (_, end) in ranges.items()}
         return BatchDone(

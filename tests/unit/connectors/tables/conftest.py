@@ -13,8 +13,9 @@ import pytest
 from kraal.connectors.tables.changes import ChangeSettings
 from kraal.connectors.tables.delta import DeltaLakeTable
 from kraal.connectors.tables.iceberg import IcebergTable, make_catalog
+from kraal.connectors.tables.layout import DEFAULT_LAYOUT, TableLayout
 from kraal.connectors.tables.table import LakeTable
-from kraal.connectors.tables.writer import TableWriter, WriterSettings
+from kraal.connectors.tables.writer import Delivery, TableWriter, WriterSettings
 from kraal.plugins.api import TopicPartition
 from tests.fakes.tables.records import TOPIC, Record, batch
 
@@ -61,24 +62,42 @@ class Lake:
         """Return the next offset of a partition."""
         return self.open(connector).load([partition]).offsets.get(partition)
 
-    def writer(self, mode: str = "upsert", evolution: str = "evolve", **settings: Any) -> Writer:
+    def writer(
+        self,
+        mode: str = "upsert",
+        evolution: str = "evolve",
+        layout: TableLayout = DEFAULT_LAYOUT,
+        **settings: Any,
+    ) -> Writer:
         """Return a writer that continues at the offsets of the table, like a task that has started."""
         writer_settings = WriterSettings(ChangeSettings(mode=mode, **settings), evolution)
-        return Writer(TableWriter(self.open(), writer_settings, sleep=lambda _: None))
+        return Writer(TableWriter(self.open(layout=layout), writer_settings, sleep=lambda _: None))
 
 
 class Writer:
-    """A task's writer; invalid records are errors."""
+    """A task's writer; invalid records are errors unless they are tolerated."""
 
     def __init__(self, writer: TableWriter) -> None:
         self.writer = writer
+        self.reports: dict[int, str] = {}
+        """The errors of tolerated records, by offset."""
         writer.read_offsets([TopicPartition(TOPIC, number) for number in range(3)])
 
     def write(
-        self, *records: Record, start: int = 0, partition: int = 0, check: Callable[[], None] = lambda: None
+        self,
+        *records: Record,
+        start: int = 0,
+        partition: int = 0,
+        check: Callable[[], None] = lambda: None,
+        tolerates: bool = False,
     ) -> None:
         """Write consecutive records of a partition."""
-        self.writer.write(*batch(records, start, partition), _raise, check)
+
+        def tolerate(_: TopicPartition, offset: int, error: BaseException) -> None:
+            self.reports[offset] = str(error)
+
+        delivery = Delivery(report=tolerate if tolerates else _raise, check_owned=check)
+        self.writer.write(*batch(records, start, partition), delivery)
 
 
 def _raise(partition: TopicPartition, offset: int, error: BaseException) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from kraal.connectors.tables.changes import APPEND, CDC, UPSERT, BatchChanges, ChangeSettings, make_changes
 from kraal.connectors.tables.envelopes import read_envelopes
-from kraal.connectors.tables.evolution import SchemaMismatch
+from kraal.connectors.tables.fitting import Target
 from tests.fakes.tables.records import (
     KEY,
     ROW,
@@ -26,14 +27,17 @@ from tests.fakes.tables.records import (
     truncation,
 )
 
+EVOLVING = Target()
 PLACEHOLDER = "__debezium_unavailable_value"
 
 
-def change(records: list[Record], mode: str, *id_columns: str) -> BatchChanges:
+def change(
+    records: list[Record], mode: str, *id_columns: str, target: Target = EVOLVING, **options: Any
+) -> BatchChanges:
     keys, values = (read_envelopes(pa.array(part, pa.string())) for part in zip(*records, strict=True))
     partitions = pa.array(["t-0"] * len(records))
-    settings = ChangeSettings(mode=mode, id_columns=id_columns)
-    return make_changes(keys, values, len(records), partitions, settings)
+    settings = ChangeSettings(mode=mode, id_columns=id_columns, **options)
+    return make_changes(keys, values, len(records), partitions, settings, target)
 
 
 def by_id(result: BatchChanges) -> dict[int, Any]:
@@ -141,13 +145,17 @@ def test_schemas_of_a_batch_are_unified() -> None:
         {"id": 1, "name": "c", "note": None},
         {"id": 2**40, "name": "b", "note": "n"},
     ]
-    assert result.first_rows == {"id": 0, "name": 0, "note": 1}
 
 
-def test_schemas_that_do_not_fit_together_are_an_error() -> None:
+def test_record_whose_type_contradicts_an_earlier_record_is_an_error() -> None:
     other = struct(field("id", "int32"), field("name", "int32"))
-    with pytest.raises(SchemaMismatch, match="name"):
-        change([row(1, "a"), (row(1, "a")[0], envelope(other, {"id": 1, "name": 2}))], APPEND)
+    result = change(
+        [row(1, "a"), (row(2, "b")[0], envelope(other, {"id": 2, "name": 5})), row(3, "c")], APPEND
+    )
+    assert {n: str(error) for n, error in result.errors.items()} == {
+        1: "column name has type string, which cannot store or become int32"
+    }
+    assert by_id(result) == {1: "a", 3: "c"}
 
 
 # --- Debezium ---------------------------------------------------------------------------------------------
@@ -216,3 +224,75 @@ def test_rows_keep_the_schema_of_the_source() -> None:
     result = change([event("c", 1, "a")], CDC)
     assert result.changes.rows.schema == pa.schema([("id", pa.int32()), ("name", pa.string())])
     assert ROW["fields"][0]["type"] == "int32"
+
+
+@pytest.mark.parametrize("record", [event("c", 1), event("x", 1, "a")])
+def test_change_event_without_a_row_or_with_an_unknown_operation_is_an_error(record: Record) -> None:
+    key, text = record
+    payload = json.loads(text or "")
+    if payload["payload"]["op"] == "c":
+        payload["payload"]["after"] = None
+    result = change([row(2, "b"), (key, json.dumps(payload))], CDC)
+    operation = payload["payload"]["op"]
+    assert result.errors.keys() == {1}
+    assert f"its change event with op={operation!r} has " in str(result.errors[1])
+    assert by_id(result) == {2: "b"}
+
+
+def test_deletes_without_a_schema_are_change_events() -> None:
+    key, _ = tombstone(1)
+    value = envelope(None, {"before": {"id": 1}, "after": None, "op": "d", "source": {"db": "shop"}})
+    result = change([(key, value)], CDC)
+    assert (result.errors, deleted(result), result.changes.rows.num_rows) == ({}, [1], 0)
+
+
+# --- soft deletes -----------------------------------------------------------------------------------------
+
+TABLE = Target(schema=pa.schema([("id", pa.int32()), ("name", pa.string()), ("__deleted", pa.bool_())]))
+
+
+def marked(records: list[Record], mode: str = CDC) -> tuple[BatchChanges, dict[int, Any]]:
+    """Return the changes of a batch for a table that exists, and the new rows by id."""
+    result = change(records, mode, target=TABLE, marks_deletes=True)
+    assert deleted(result) == []
+    return result, {item.pop("id"): item for item in result.changes.rows.to_pylist()}
+
+
+def test_delete_marks_the_row_and_keeps_its_values() -> None:
+    result, rows = marked([event("c", 1, "a"), event("d", 2), tombstone(2)])
+    assert rows == {1: {"name": "a", "__deleted": False}, 2: {"name": None, "__deleted": True}}
+    is_second = [number == 2 for number in result.changes.rows["id"].to_pylist()]
+    assert {name: mask.to_pylist() for name, mask in result.changes.unavailable.items()} == {
+        "name": is_second
+    }
+    assert result.changes.updates_only is not None
+    assert result.changes.updates_only.to_pylist() == is_second
+
+
+def test_delete_keeps_the_values_of_the_same_batch() -> None:
+    result, rows = marked([row(1, "a"), tombstone(1), row(2, "b"), tombstone(2), row(2, "c")], UPSERT)
+    assert rows == {1: {"name": "a", "__deleted": True}, 2: {"name": "c", "__deleted": False}}
+    assert result.changes.unavailable == {}
+    assert result.changes.updates_only is not None
+    assert not any(result.changes.updates_only.to_pylist())
+
+
+def test_mark_of_unwrapped_events_becomes_the_mark_of_the_table() -> None:
+    schema = struct(field("id", "int32"), field("name"), field("__deleted"))
+    _, rows = marked([row(1, "a", schema, __deleted="false"), row(2, None, schema, __deleted="true")])
+    assert rows == {1: {"name": "a", "__deleted": False}, 2: {"name": None, "__deleted": True}}
+    assert marked([row(1, "a", schema, __deleted="false")], UPSERT)[1] == {
+        1: {"name": "a", "__deleted": False}
+    }
+
+
+def test_delete_of_an_unknown_row_does_not_create_a_table() -> None:
+    result = change([event("d", 1), event("c", 2, "b")], CDC, marks_deletes=True)
+    assert result.changes.rows.to_pylist() == [{"id": 2, "name": "b", "__deleted": False}]
+    assert result.changes.updates_only is None
+
+
+def test_truncation_with_marked_deletes_is_an_error() -> None:
+    result, rows = marked([event("c", 1, "a"), truncation()])
+    assert "skipped.operations=t" in str(result.errors[1])
+    assert rows == {1: {"name": "a", "__deleted": False}}

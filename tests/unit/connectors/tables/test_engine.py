@@ -16,6 +16,7 @@ from kraal.converters.primitive.string import StringConverter
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.executor import run_job
+from kraal.engine.kafka_io.dead_letter_writer import DeadLetter, DeadLetters
 from kraal.engine.pace import Pace
 from kraal.engine.sink import executor as module
 from kraal.engine.sink.executor import SinkExecutor
@@ -174,3 +175,24 @@ def test_other_converters_take_the_record_path(lake: Lake, monkeypatch: pytest.M
     assert "one by one" in batch.write_path
     assert lake.names() == {1: "a"}
     assert batch.errors.errors == 1
+
+
+def test_dead_letters_precede_the_commit_with_their_offsets(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes: list[tuple[list[bytes | None], int | None]] = []
+
+    def write(_: DeadLetters, letters: Sequence[DeadLetter]) -> None:
+        if letters:
+            writes.append(([letter.value for letter in letters], lake.offset(PARTITION)))
+
+    monkeypatch.setattr(DeadLetters, "prepare", lambda writer: setattr(writer, "is_ready", True))
+    monkeypatch.setattr(DeadLetters, "write", write)
+    refused = row(None, "x")
+    settings = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dlq", "write.mode": "upsert"}
+    results, member = run(lake, [row(1, "a"), refused, row(2, "b")], monkeypatch, **settings)
+    (batch,) = [result for result in results if isinstance(result, BatchDone)]
+    assert writes == [([_encode(refused[1])], None)]
+    assert (lake.names(), lake.offset(PARTITION)) == ({1: "a", 2: "b"}, 3)
+    assert (batch.errors.errors, batch.errors.dead_letters) == (1, 1)
+    assert member.commits == [{PARTITION: 3}]

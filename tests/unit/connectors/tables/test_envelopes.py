@@ -76,9 +76,30 @@ def test_values_without_a_schema_have_inferred_types() -> None:
     assert values[1] == {"a": 2, "t": "later", "l": None, "x": {"y": True}}
 
 
-def test_values_without_a_schema_and_common_types_are_errors() -> None:
-    values = read(envelope(None, {"a": 1}), envelope(None, {"a": "x"}))
-    assert values == dict.fromkeys((0, 1), "the payloads without a schema do not have common types")
+def test_values_without_a_schema_and_a_common_type_form_groups() -> None:
+    payloads = [{"a": 1, "b": 1}, {"a": "x", "b": 2.5}, {"b": 0.5}, None, {"a": None, "l": [1, 2.5], "n": []}]
+    reading = read_envelopes(pa.array([envelope(None, payload) for payload in payloads]))
+    assert reading.errors == {}
+    assert [group.rows.to_pylist() for group in reading.groups] == [[0, 2, 3, 4], [1]]
+    first, second = (group.values for group in reading.groups)
+    assert first.type == pa.struct(
+        [("a", pa.int64()), ("b", pa.float64()), ("l", pa.list_(pa.float64())), ("n", pa.list_(pa.string()))]
+    )
+    assert first.to_pylist()[1:3] == [{"a": None, "b": 0.5, "l": None, "n": None}, None]
+    assert second.to_pylist() == [{"a": "x", "b": 2.5}]
+
+
+def test_array_without_a_schema_and_a_common_type_is_an_error() -> None:
+    values = read(envelope(None, {"a": [1, "x"]}), envelope(None, {"a": [1]}))
+    assert values[1] == {"a": [1]}
+    assert "elements of different types: int64 and string" in values[0]
+
+
+def test_whole_and_fractional_numbers_without_a_schema_are_widened() -> None:
+    reading = read_envelopes(pa.array([envelope(None, {"a": number}) for number in (1, 2.5, 2**70)]))
+    (group,) = reading.groups
+    assert group.values.type == pa.struct([("a", pa.float64())])
+    assert group.values.to_pylist() == [{"a": 1.0}, {"a": 2.5}, {"a": float(2**70)}]
 
 
 def test_null_payload_is_null() -> None:

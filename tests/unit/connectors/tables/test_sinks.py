@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kraal.connectors.tables.delta import DeltaLakeTable
+from kraal.connectors.tables.iceberg import IcebergTable
 from kraal.connectors.tables.sink import (
     DeltaSinkConnector,
     DeltaSinkTask,
@@ -96,14 +98,54 @@ def test_table_determines_the_offset_of_a_new_connector(lake: Lake, config: dict
     assert names(lake) == {0: "a", 1: "a", 2: "a", 3: "b", 4: "b"}
 
 
-@pytest.mark.parametrize("tolerance", ["none", "all"])
-def test_record_without_a_key_fails_the_task(lake: Lake, config: dict[str, str], tolerance: str) -> None:
+def test_record_without_a_key_fails_the_task(lake: Lake, config: dict[str, str]) -> None:
     with Cluster(workers=1, plugins=[connector_class(lake)]) as c:
         write(c, row(1, "a"), row(None, "x"), row(2, "b"))
-        c.create("sink", {**config, "write.mode": "upsert", "errors.tolerance": tolerance})
+        c.create("sink", {**config, "write.mode": "upsert"})
         c.wait_until("the task fails", lambda: c.states("sink")[1:] == ["FAILED"])
         assert "the column id of its key is null or missing" in c.status("sink")["tasks"][0]["trace"]
         assert names(lake) == {}
+
+
+def test_tolerated_record_is_left_out(lake: Lake, config: dict[str, str]) -> None:
+    with Cluster(workers=1, plugins=[connector_class(lake)]) as c:
+        write(c, row(1, "a"), row(None, "x"), row(2, "b"))
+        c.create("sink", {**config, "write.mode": "upsert", "errors.tolerance": "all"})
+        c.wait_until("the other rows arrive", lambda: names(lake) == {1: "a", 2: "b"})
+        c.settle()
+        assert c.states("sink") == ["RUNNING", "RUNNING"]
+    assert lake.offset(TopicPartition("t", 0)) == 3
+
+
+def test_tables_of_several_topics_are_equal_to_them_after_a_kill(lake: Lake, config: dict[str, str]) -> None:
+    prefix = f"{lake.path}/" if lake.kind == "delta" else "shop."
+    settings = {"topics": "t,u", "table": prefix + "${topic}", "tasks.max": "2"}
+    with Cluster(workers=2, plugins=[connector_class(lake)]) as c:
+        for topic, number in (("t", 1), ("u", 2), ("u", 3)):
+            key, value = row(number, topic)
+            c.write(topic, value, key=key)
+        c.create("sink", {**config, **settings})
+        c.wait_until("the rows arrive", lambda: len(read(lake, prefix + "u")) == 2)
+        c.kill_worker(c.owner("sink-0"))
+        write(c, row(4, "t"))
+        c.wait_until("the last row arrives", lambda: len(read(lake, prefix + "t")) == 2)
+        c.settle()
+    assert sorted(read(lake, prefix + "t")) == [(1, "t"), (4, "t")]
+    assert sorted(read(lake, prefix + "u")) == [(2, "u"), (3, "u")]
+
+
+def read(lake: Lake, name: str) -> list[tuple[int, str]]:
+    """Return the rows of a table; empty if it does not exist."""
+    table = (
+        DeltaLakeTable(name, "sink")
+        if lake.kind == "delta"
+        else IcebergTable(lake.open_catalog, name, "sink")
+    )
+    handle = table.load([]).handle
+    if handle is None:
+        return []
+    rows = handle.to_pyarrow_table() if lake.kind == "delta" else handle.scan().to_arrow()
+    return [(item["id"], item["name"]) for item in rows.to_pylist()]
 
 
 def test_values_of_other_converters_keep_their_schemas(lake: Lake, config: dict[str, str]) -> None:
@@ -129,6 +171,42 @@ def test_offsets_of_a_stopped_connector_are_those_of_the_table(lake: Lake, confi
     assert lake.offset(partition) is None
 
 
+def test_reset_concerns_all_partitions_that_the_table_has_offsets_for(
+    lake: Lake, config: dict[str, str]
+) -> None:
+    committed, others = TopicPartition("t", 0), [TopicPartition("t", 2), TopicPartition("t", 700)]
+    connector = connector_class(lake)()
+    assert set(connector.stored_sink_partitions(config, [committed])) == set()
+    lake.writer("append").write(row(1, "a"))
+    table = lake.open()
+    table.set_offsets(table.load([]), dict.fromkeys(others, 5))
+    assert set(connector.stored_sink_partitions(config, [committed])) >= set(others)
+    assert connector.alter_sink_offsets(config, dict.fromkeys(others))
+    assert not set(connector.stored_sink_partitions(config, [committed])) & set(others)
+
+
+def test_offsets_of_tables_that_a_field_names_cannot_be_altered(lake: Lake, config: dict[str, str]) -> None:
+    connector = connector_class(lake)()
+    routed = {**config, "table": config["table"] + "_${route}", "table.route.field": "region"}
+    assert find_errors(lake, routed) == {}
+    for request in (connector.alter_sink_offsets, connector.stored_sink_partitions):
+        with pytest.raises(ValueError, match="depend on the field region of the records"):
+            request(routed, {TopicPartition("t", 0): None})
+
+
+def test_policies_that_require_other_keys_are_errors_without_them(lake: Lake, config: dict[str, str]) -> None:
+    letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dlq"}
+    config = {**config, "schema.evolution": "dead-letter"}
+    assert "requires errors.tolerance=all and" in find_errors(lake, config)["schema.evolution"]
+    assert find_errors(lake, config | letters) == {}
+    marks = {"delete.handling.mode": "rewrite"}
+    assert (
+        "requires write.mode=upsert or cdc"
+        in find_errors(lake, config | letters | marks)["delete.handling.mode"]
+    )
+    assert find_errors(lake, config | letters | marks | {"write.mode": "cdc"}) == {}
+
+
 def test_smallest_config_is_valid(lake: Lake, config: dict[str, str]) -> None:
     del config["commit.interval.ms"]
     assert find_errors(lake, config | {"write.mode": "cdc"}) == {}
@@ -138,7 +216,10 @@ def test_smallest_config_is_valid(lake: Lake, config: dict[str, str]) -> None:
     ("key", "value", "message"),
     [
         ("write.mode", "merge", "String must be one of: append, upsert, cdc"),
-        ("schema.evolution", "always", "String must be one of: evolve, fail"),
+        ("schema.evolution", "always", "String must be one of: evolve, fail, ignore, dead-letter"),
+        ("delete.handling.mode", "drop", "String must be one of: delete, rewrite"),
+        ("partition.by", "week(a)", "unknown transform week"),
+        ("table.topic.regex", "(", "Invalid regex"),
         ("commit.interval.ms", "-1", "at least 0"),
         ("commit.records", "0", "at least 1"),
         ("id.columns", "a,a", "must not be duplicated"),
@@ -175,6 +256,20 @@ def test_invalid_catalog_is_an_error(tmp_path: Path, key: str, value: str | None
     }
     changed = {name: text for name, text in (config | {key: value}).items() if text is not None}
     assert message in find_errors(Lake("iceberg", tmp_path), changed)[key]
+
+
+def test_delta_refuses_partition_transforms(lake: Lake, config: dict[str, str]) -> None:
+    errors = find_errors(lake, config | {"partition.by": "country, day(at)", "sort.by": "at desc"})
+    if lake.kind == "delta":
+        assert "a Delta table is partitioned by columns only" in errors["partition.by"]
+    else:
+        assert errors == {}
+        assert "listed twice" in find_errors(lake, config | {"sort.by": "a, a"})["sort.by"]
+
+
+def test_contradictory_name_of_a_table_is_an_error(lake: Lake, config: dict[str, str]) -> None:
+    errors = find_errors(lake, config | {"table": config["table"] + "_${1}"})
+    assert "requires a table.topic.regex" in errors["table"]
 
 
 def test_missing_package_is_an_error_that_names_the_extra(

@@ -15,14 +15,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kraal.connectors.tables.iceberg import IcebergTable, make_catalog
+from kraal.connectors.tables.layout import TableLayout, parse_partition_by
 from kraal.connectors.tables.positions import TableMoved
-from kraal.connectors.tables.table import Conflict, SchemaRefused
+from kraal.connectors.tables.table import Conflict
+from kraal.connectors.tables.writer import Delivery
 from kraal.plugins.api import DataException, PartitionsLost, RetriableError, TopicPartition
 from tests.fakes.tables.records import (
     KEY,
     ROW,
     TOPIC,
     Record,
+    batch,
     change_event,
     encode_decimal,
     envelope,
@@ -98,6 +101,22 @@ def test_key_may_have_several_columns_of_several_types(lake: Lake) -> None:
     assert sorted(lake.read()["v"].to_pylist()) == ["new", "new", "old"]
 
 
+def test_many_rows_are_written_to_several_files(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    if lake.kind != "iceberg":
+        return  # deltalake streams the rows of the files itself
+    writer = lake.writer()
+    for number in range(3):
+        writer.write(row(10 * number, "a"), row(10 * number + 1, "a"), start=2 * number)
+    monkeypatch.setattr("kraal.connectors.tables.iceberg_files.MAX_PENDING_BYTES", 1)
+    writer.write(row(0, "b"), row(11, "b"), row(20, "b"), start=6)
+    assert lake.names() == {0: "b", 1: "a", 10: "a", 11: "b", 20: "b", 21: "a"}
+    assert len(list_files(lake)) == 4
+    monkeypatch.undo()
+    writer.write(row(1, "c"), row(10, "c"), row(21, "c"), start=9)
+    assert lake.names() == {0: "b", 1: "c", 10: "c", 11: "b", 20: "b", 21: "c"}
+    assert len(list_files(lake)) == 2
+
+
 @pytest.mark.parametrize("count", [3, 300])
 def test_only_files_with_changed_keys_are_rewritten(lake: Lake, count: int) -> None:
     writer = lake.writer()
@@ -134,6 +153,30 @@ def test_unavailable_value_keeps_the_value_of_the_table(lake: Lake) -> None:
     )
     assert lake.names() == {1: "long", 2: "changed"}
     assert set(lake.read()["note"].to_pylist()) == {"b"}
+
+
+def test_delete_may_mark_the_row(lake: Lake) -> None:
+    schema = change_event(WITH_NOTE)
+    writer = lake.writer("cdc", marks_deletes=True)
+    writer.write(event("d", 7))
+    assert lake.open().load([]).handle is None
+    writer.write(event("c", 1, "a", schema, note=1.5), event("c", 2, "b", schema, note=2.5), start=1)
+    writer.write(event("d", 1), tombstone(1), event("d", 77), event("d", 2), event("c", 2, "c"), start=3)
+    rows = sorted(lake.read().to_pylist(), key=lambda item: item["id"])
+    assert rows == [
+        {"id": 1, "name": "a", "note": 1.5, "__deleted": True},
+        {"id": 2, "name": "c", "note": None, "__deleted": False},
+    ]
+    assert lake.offset() == 8
+
+
+def test_mark_of_deletes_is_added_to_a_table(lake: Lake) -> None:
+    lake.writer().write(row(1, "a"), row(2, "b"))
+    with pytest.raises(DataException, match=r"has no column __deleted \(bool\) \(schema.evolution=fail\)"):
+        lake.writer(evolution="fail", marks_deletes=True).write(tombstone(1), start=2)
+    lake.writer(marks_deletes=True).write(tombstone(1), start=2)
+    rows = {item["id"]: (item["name"], item["__deleted"]) for item in lake.read().to_pylist()}
+    assert rows == {1: ("a", True), 2: ("b", None)}
 
 
 # --- exactly once -----------------------------------------------------------------------------------------
@@ -365,7 +408,9 @@ def test_wider_type_widens_the_column_or_is_refused(lake: Lake) -> None:
     writer.write(row(1, "a"))
     wide = None, row(2**40, "b", WIDER)[1]
     if lake.kind == "delta":
-        with pytest.raises(SchemaRefused, match="cannot widen column id from int32 to int64: deltalake"):
+        with pytest.raises(
+            DataException, match=r"-0@1 does not fit .* type int32, which cannot store or become int64"
+        ):
             writer.write(wide, start=1)
         assert (lake.names(), lake.offset()) == ({1: "a"}, 1)
     else:
@@ -394,6 +439,58 @@ def test_policy_fail_refuses_a_new_column(lake: Lake) -> None:
     assert lake.names() == {1: "a"}
 
 
+@pytest.mark.parametrize("policy", ["ignore", "dead-letter", "evolve"])
+def test_record_that_does_not_fit_follows_the_policy(lake: Lake, policy: str) -> None:
+    writer = lake.writer(evolution=policy)
+    writer.write(row(1, "a"))
+    numeric = struct(field("id", "int32"), field("name", "int32"))
+    misfit = row(2, "")[0], envelope(numeric, {"id": 2, "name": 5})
+    records = row(3, "c", WITH_NOTE, note=1.5), misfit, row(4, "d", WITH_NOTE, note=None)
+    writer.write(*records, start=1, tolerates=True)
+    names = {"ignore": {3: "c", 2: None}, "dead-letter": {}, "evolve": {3: "c"}}[policy]
+    assert lake.names() == {1: "a", 4: "d", **names}
+    assert lake.open().load([]).schema.names == ["id", "name", *(["note"] if policy == "evolve" else [])]
+    assert list(writer.reports) == {"ignore": [], "dead-letter": [1, 2], "evolve": [2]}[policy]
+    if policy != "ignore":
+        assert (
+            f"{TOPIC}-0@2 does not fit into {lake.open().name}: column name has type string"
+            in writer.reports[2]
+        )
+    assert lake.offset() == 4
+
+
+def test_values_without_a_schema_are_widened_and_follow_the_policy(lake: Lake) -> None:
+    writer = lake.writer("append", evolution="dead-letter")
+    payloads = [{"a": 1, "b": 1}, {"a": "x", "b": 2}, {"a": 3, "b": 2.5}]
+    writer.write(*((None, envelope(None, payload)) for payload in payloads), tolerates=True)
+    writer.write((None, envelope(None, {"a": 4, "b": 7})), start=3)
+    assert sorted(lake.read()["a"].to_pylist()) == [1, 3, 4]
+    assert sorted(lake.read()["b"].to_pylist()) == [1.0, 2.5, 7.0]
+    assert writer.reports.keys() == {1}
+    assert "-0@1 does not fit" in writer.reports[1]
+    assert "column a has type int64, which cannot store or become string" in writer.reports[1]
+
+
+def test_dead_letters_are_written_before_the_commit(lake: Lake) -> None:
+    writer, offsets = lake.writer("append"), list[int | None]()
+    table, ranges = batch([row(1, "a"), (None, "garbage")])
+    reported: list[int] = []
+
+    def flush() -> None:
+        assert reported == [1]
+        offsets.append(lake.offset())
+        if len(offsets) == 1:
+            raise RetriableError("the dead letter topic is not available")
+
+    delivery = Delivery(report=lambda _, offset, __: reported.append(offset), flush_reports=flush)
+    with pytest.raises(RetriableError):
+        writer.writer.write(table, ranges, delivery)
+    assert lake.offset() is None
+    reported.clear()
+    writer.writer.write(table, ranges, delivery)
+    assert (offsets, lake.offset(), lake.names()) == ([None, None], 2, {1: "a"})
+
+
 def test_invalid_record_is_an_error_that_names_its_position(lake: Lake) -> None:
     with pytest.raises(
         DataException, match=rf"{TOPIC}-0@8 cannot be written to .*: the column id of its key is null"
@@ -418,14 +515,14 @@ def test_required_column_refuses_null(lake: Lake) -> None:
     writer.write(row(1, "a"))
     writer.write(row(1, "b"), start=1)
     assert lake.names() == {1: "b"}
-    with pytest.raises(DataException, match=r"column name of .* requires a value, but a record has none"):
+    with pytest.raises(
+        DataException, match=r"-0@2 cannot be .*: the column name of the table requires a value"
+    ):
         writer.write(row(2, None), start=2)
 
 
 def test_table_is_partitioned_by_columns(lake: Lake) -> None:
-    table = lake.open(partition_by=("name",))
-    writer = lake.writer()
-    writer.writer._table = table
+    writer = lake.writer(layout=TableLayout(partition_by=parse_partition_by("name")))
     writer.write(row(1, "a"), row(2, "b"))
     writer.write(row(1, "b"), row(3, "a"), tombstone(2), start=2)
     assert lake.names() == {1: "b", 3: "a"}
@@ -438,6 +535,7 @@ ALL_TYPES = struct(
     field("nested", "struct", fields=[field("x", "bytes"), field("t", "int32", "io.debezium.time.Time")]),
     field("tags", "array", items={"type": "string"}),
     field("attributes", "map", keys={"type": "string"}, values={"type": "int64", "optional": True}),
+    field("hours", "map", keys={"type": "string"}, values={"type": "int32", "name": "io.debezium.time.Time"}),
 )
 
 
@@ -449,6 +547,7 @@ def test_nested_values_are_stored_and_replaced(lake: Lake) -> None:
             "nested": {"x": "AQ==", "t": 1},
             "tags": ["a", None],
             "attributes": {"k": number},
+            "hours": {"k": 1},
         }
         return envelope(KEY, {"id": number}), envelope(ALL_TYPES, value)
 
@@ -459,6 +558,7 @@ def test_nested_values_are_stored_and_replaced(lake: Lake) -> None:
     assert rows.keys() == {1, 2, 3}
     assert rows[1]["nested"]["x"] == b"\x01"
     assert (rows[1]["tags"], dict(rows[1]["attributes"])) == (["a", None], {"k": 1})
+    assert str(dict(rows[1]["hours"])["k"]) == "00:00:00.001000"
     assert (rows[3]["nested"], rows[3]["tags"], rows[3]["attributes"]) == (None, None, None)
     assert str(rows[1]["time"]) == "00:00:00.000001"
     assert ROW != ALL_TYPES

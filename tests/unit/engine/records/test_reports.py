@@ -154,9 +154,34 @@ def test_log_contains_the_record_if_enabled(caplog: pytest.LogCaptureFixture) ->
     assert line in caplog.text
 
 
+def test_settled_records_become_no_second_dead_letter_but_count() -> None:
+    settled: set[tuple[TopicPartition, int]] = set()
+    dead_letters = DeadLetters()
+    for offsets in ([11], [11, 12], [11, 12]):  # the last reports are those of a repeated batch
+        reports = Reports(RANGES, Tolerance(all=True, logs=True))
+        for offset in offsets:
+            reports.report(T0, offset, ERROR)
+        counts = handle_reports(TASK, reports, read_records, dead_letters, settled)
+        assert (counts.errors, counts.dead_letters, counts.logged) == (len(offsets),) * 3
+    assert [raw.offset for dead_batch in dead_letters.batches for raw, _ in dead_batch] == [11, 12]
+    assert settled == {(T0, 11), (T0, 12)}
+
+
+def test_records_are_not_settled_if_their_dead_letters_fail() -> None:
+    def fail(_: object) -> None:
+        raise RetriableError("the broker is not available")
+
+    settled: set[tuple[TopicPartition, int]] = set()
+    reports = Reports(RANGES, ALL)
+    reports.report(T0, 11, ERROR)
+    with pytest.raises(RetriableError):
+        handle_reports(TASK, reports, read_records, fail, settled)
+    assert settled == set()
+
+
 def test_report_after_the_end_of_its_batch_raises_an_error() -> None:
     reports = Reports(RANGES, ALL)
-    handle_reports(TASK, reports, read_records, None)
+    reports.close()
     with pytest.raises(RuntimeError, match="t-0@12 was reported after its batch had ended"):
         reports.report(T0, 12, ERROR)
 

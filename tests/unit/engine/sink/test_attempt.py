@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,7 +12,8 @@ import pytest
 
 from kraal.core.ids import ConnectorName, TaskId, TopicName
 from kraal.engine.api import BatchDone, TaskSpec
-from kraal.engine.records.fault import ToleranceExceeded
+from kraal.engine.records.fault import Fault, ToleranceExceeded
+from kraal.engine.records.sink_pass import RawRecord
 from kraal.engine.records.steps import Summary
 from kraal.engine.records.tolerance import Tolerance
 from kraal.engine.session.row_counts import RowCounts
@@ -22,11 +23,12 @@ from kraal.engine.sink.ranges import to_offsets
 from kraal.engine.sink.write_paths import GetSpark, Put, ReadBatch, RecordPathRequired, SinkFacts, WritePath
 from kraal.ledger.counts import Counts
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
-from kraal.plugins.api import PartitionsLost, SinkBatch, TopicPartition
-from tests.fakes.spark.passes import ALL
+from kraal.plugins.api import PartitionsLost, RetriableError, SinkBatch, TopicPartition
+from tests.fakes.spark.passes import ALL, KAFKA, kafka_row
 
 PARTITION = TopicPartition("t", 0)
 RANGES = {PARTITION: (3, 8)}
+ROWS = [kafka_row(b"v", offset) for offset in range(3, 8)]
 TRANSFORMING_TASK = SinkFacts(
     by_records="which are processed one by one because of transforms", has_column_form=True
 )
@@ -50,22 +52,30 @@ class Harness:
     """Whether the writers call the plugin."""
     tolerance: Tolerance | None = None
     used_paths: list[WritePath] = field(default_factory=list)
+    letters: list[int] | None = None
+    """The offsets of the dead letters; None without a dead letter topic."""
+    settled_records: set[tuple[TopicPartition, int]] = field(default_factory=set)
 
     def attempt(self, tail: Any = None) -> BatchDone | None:
         """Attempt to write a backlog, or a tail with this table, and return the result."""
         unused: Any = None
         records: Any = None
         if self.tolerance is not None:
-            records = SimpleNamespace(steps=SimpleNamespace(tolerance=self.tolerance), dead_letters=None)
+            records = SimpleNamespace(
+                steps=SimpleNamespace(tolerance=self.tolerance),
+                dead_letters=self.letters,
+                write_dead_letters=self.write_dead_letters,
+            )
         parts = SinkParts(
             spec=TaskSpec(task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={}),
             task=cast("Any", self),
             group=unused,
-            reader=unused,
+            reader=cast("Any", SimpleNamespace(read_again=lambda *_: pa.Table.from_pylist(ROWS, KAFKA))),
             ownership=cast("Any", self),
             records=records,
             facts=self.facts,
             writers={path: cast("Any", SimpleNamespace(write=self._make_write(path))) for path in WritePath},
+            settled_records=self.settled_records,
         )
         return SinkAttempt(parts, ReadBatch(RANGES, 5, tail, reads=RowCounts())).write()
 
@@ -74,6 +84,11 @@ class Harness:
 
     def check_owned(self) -> None:
         """No-op: the partitions are owned."""
+
+    def write_dead_letters(self, records: Iterable[tuple[RawRecord, Fault]]) -> None:
+        """Record the offsets of dead letters."""
+        assert self.letters is not None
+        self.letters.extend(raw.offset for raw, _ in records)
 
     def _make_write(self, path: WritePath) -> Callable[[ReadBatch, GetSpark, Put], Summary | None]:
         def write(_: ReadBatch, __: GetSpark, put: Put) -> Summary | None:
@@ -207,3 +222,36 @@ def test_records_that_the_plugin_reports_are_not_written() -> None:
     harness = Harness([None], table=table, write=write, tolerance=ALL)
     counts = counts_of(harness.attempt(tail=table))
     assert counts == Counts(read=5, written=3, tolerated=2)
+
+
+def test_dead_letters_are_written_during_the_write_and_once_if_it_is_repeated() -> None:
+    table = pa.table({"value": [b"a"] * 5})
+    harness = Harness([RetriableError("later"), None], table=table, tolerance=ALL, letters=[])
+
+    def write(batch: SinkBatch) -> None:
+        batch.report(PARTITION, 4, ValueError("too long"))
+        batch.flush_reports()
+        assert harness.letters == [4]
+        batch.report(PARTITION, 6, ValueError("too long"))
+
+    harness.write = write
+    with pytest.raises(RetriableError):
+        harness.attempt(tail=table)
+    assert counts_of(harness.attempt(tail=table)) == Counts(read=5, written=3, dead_letters=2)
+    assert harness.letters == [4, 6]
+    assert harness.settled_records == set()
+
+
+def test_dead_letters_that_fail_prevent_the_write() -> None:
+    def fail(_: object) -> None:
+        raise RetriableError("the broker is not available")
+
+    def write(batch: SinkBatch) -> None:
+        batch.report(PARTITION, 4, ValueError("too long"))
+        batch.flush_reports()
+        pytest.fail("the batch becomes visible without its dead letters")
+
+    harness = Harness([None], write=write, tolerance=ALL, letters=[])
+    harness.write_dead_letters = fail  # type: ignore[method-assign,assignment]
+    with pytest.raises(RetriableError):
+        harness.attempt()

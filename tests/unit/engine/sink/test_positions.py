@@ -26,6 +26,7 @@ from kraal.engine.sink.executor import SinkExecutor
 from kraal.engine.sink.member_record import Record
 from kraal.engine.sink.pacing import BatchPacing
 from kraal.engine.sink.ranges import Bounds, get_ends
+from kraal.engine.sink.write_paths import ReadBatch
 from kraal.ledger.counts import BatchEntry, Counts, Range, RangeStart
 from kraal.plugins.api import TopicPartition
 
@@ -328,6 +329,28 @@ def test_paced_sink_starts_early_if_a_full_batch_is_available(
     harness.poll()  # the backlog has 300 records
     harness.poll()
     assert (harness.member.fetched_records == []) == (limit == 50)
+    harness.executor.close()
+
+
+@pytest.mark.parametrize("interval_s", [0.0, 60.0])
+def test_paced_sink_reads_the_backlog_that_starts_with_a_few_records(
+    monkeypatch: pytest.MonkeyPatch, interval_s: float
+) -> None:
+    """The consumer returns few records at a time if they are large."""
+    batches: list[tuple[bool, int]] = []
+    monkeypatch.setattr(FileStreamSinkTask, "batch_interval_s", interval_s)
+    monkeypatch.setattr(SinkExecutor, "_write", lambda _, __, batch, **___: record(batch))
+
+    def record(batch: ReadBatch) -> None:
+        batches.append((batch.is_tail, batch.records))
+
+    harness = Harness(monkeypatch, "earliest")
+    harness.poll()
+    harness.member.ends = {A: 2000, B: 2000}
+    harness.member.fetched_records = [Record("t", 0, offset, 0, (), None, b"a") for offset in range(40)]
+    harness.poll()
+    (batch,) = batches
+    assert batch == ((True, 40) if interval_s == 0 else (False, 4000))
     harness.executor.close()
 
 

@@ -1,0 +1,162 @@
+"""Tests for the maintenance of real tables of both formats."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from kraal.connectors.tables.layout import TableLayout, parse_partition_by
+from kraal.connectors.tables.maintenance import Maintenance, maintain_table
+from kraal.connectors.tables.table import Conflict
+from tests.fakes.tables.records import row
+from tests.unit.connectors.tables.conftest import Lake
+from tests.unit.connectors.tables.test_writer import list_files
+
+TIMEOUT_S = 60.0
+
+
+class FakeTable:
+    """A table whose maintenance raises errors, then waits."""
+
+    name = "t"
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.count = 0
+        self.may_end = threading.Event()
+        self.may_end.set()
+
+    def maintain(self) -> str:
+        """Raise the next error, or wait until it may end."""
+        self.count += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        assert self.may_end.wait(TIMEOUT_S)
+        return "done"
+
+
+def wait_for_end(maintenance: Maintenance) -> None:
+    assert maintenance._thread is not None
+    maintenance._thread.join(TIMEOUT_S)
+    assert not maintenance._thread.is_alive()
+
+
+def test_small_files_become_one_and_rows_and_offset_stay(lake: Lake) -> None:
+    writer = lake.writer("append")
+    for number in range(6):
+        writer.write(row(number, "a"), start=number)
+    assert len(list_files(lake)) == 6
+    assert "compacted 6 files" in maintain_table(lake.open())
+    assert len(list_files(lake)) == 1
+    assert (lake.names(), lake.offset()) == (dict.fromkeys(range(6), "a"), 6)
+    writer.write(row(6, "a"), start=6)
+    assert (len(lake.names()), lake.offset()) == (7, 7)
+    assert "compacted 0 files" in maintain_table(lake.open()) or lake.kind == "delta", "two files are few"
+
+
+def test_partitions_are_compacted_separately(lake: Lake) -> None:
+    writer = lake.writer("append", layout=TableLayout(partition_by=parse_partition_by("name")))
+    for number in range(5):
+        writer.write(row(number, "a"), row(10 + number, "b"), start=2 * number)
+    assert "compacted 10 files" in maintain_table(lake.open())
+    assert sum("name=a" in path for path in list_files(lake)) == 1
+    assert len(list_files(lake)) == 2
+    assert len(lake.names()) == 10
+
+
+def test_old_versions_are_removed(lake: Lake) -> None:
+    property_name = {
+        "iceberg": ("history.expire.max-snapshot-age-ms", "0"),
+        "delta": ("delta.deletedFileRetentionDuration", "interval 0 seconds"),
+    }[lake.kind]
+    writer = lake.writer(layout=TableLayout(properties=dict([property_name])))
+    for number in range(5):
+        writer.write(row(number, "a"), start=number)
+    time.sleep(0.01)  # versions have the age of at least a millisecond
+    result = maintain_table(lake.open())
+    if lake.kind == "iceberg":
+        assert len(lake.open().load([]).handle.snapshots()) == 1
+        assert "expired 5 snapshots" in result
+    else:
+        assert "deleted 5 files" in result
+        assert len(list((lake.path / "orders").glob("*.parquet"))) == 1
+    assert (len(lake.names()), lake.offset()) == (5, 5)
+
+
+def test_table_that_does_not_exist_is_not_created(lake: Lake) -> None:
+    assert maintain_table(lake.open())
+    assert lake.open().load([]).handle is None
+
+
+def test_commits_and_maintenance_do_not_lose_rows(lake: Lake) -> None:
+    is_done, errors = threading.Event(), list[BaseException]()
+
+    def maintain() -> None:
+        while not is_done.is_set():
+            try:
+                maintain_table(lake.open())
+            except Conflict:
+                continue
+            except Exception as exc:  # noqa: BLE001 - reported by the main thread
+                errors.append(exc)
+                return
+
+    lake.writer("append").write(row(0, "a"))
+    thread = threading.Thread(target=maintain)
+    thread.start()
+    writer = lake.writer("append")
+    writer.writer._sleep = time.sleep
+    for number in range(1, 13):
+        writer.write(row(number, "a"), start=number)
+    is_done.set()
+    thread.join(TIMEOUT_S)
+    assert errors == []
+    assert (sorted(lake.names()), lake.offset()) == (list(range(13)), 13)
+
+
+def test_conflict_is_retried_a_few_times() -> None:
+    table: Any = FakeTable(Conflict(), Conflict())
+    assert maintain_table(table) == "done"
+    with pytest.raises(Conflict):
+        maintain_table(FakeTable(*(Conflict() for _ in range(9))))  # type: ignore[arg-type]
+
+
+def test_maintenance_starts_after_the_interval_and_not_twice() -> None:
+    now_s = 100.0
+    table: Any = FakeTable()
+    table.may_end.clear()
+    maintenance = Maintenance(60.0, lambda _: table, lambda: now_s)
+    maintenance.start_if_due(lambda: ["t"])
+    assert table.count == 0
+    now_s += 60
+    maintenance.start_if_due(lambda: ["t"])
+    now_s += 60
+    maintenance.start_if_due(lambda: pytest.fail("the last run has not finished"))
+    table.may_end.set()
+    wait_for_end(maintenance)
+    assert table.count == 1
+    maintenance.start_if_due(lambda: ())
+    assert table.count == 1, "no table is maintained by this task"
+    maintenance.stop()
+
+
+def test_interval_of_zero_disables_maintenance() -> None:
+    maintenance = Maintenance(0.0, lambda _: pytest.fail("opened"), lambda: 1e9)
+    maintenance.start_if_due(lambda: pytest.fail("listed"))
+    maintenance.stop()
+
+
+def test_failed_maintenance_is_logged_and_other_tables_follow(caplog: pytest.LogCaptureFixture) -> None:
+    tables: dict[str, Any] = {"a": FakeTable(OSError("disk full")), "b": FakeTable()}
+    now_s = 0.0
+    maintenance = Maintenance(1.0, lambda name: tables[name], lambda: now_s)
+    now_s = 2.0
+    with caplog.at_level(logging.INFO, "kraal.connectors.tables.maintenance"):
+        maintenance.start_if_due(lambda: ["a", "b"])
+        wait_for_end(maintenance)
+    assert "a: Maintenance has failed and is repeated later: disk full" in caplog.text
+    assert tables["b"].count == 1
