@@ -5,7 +5,7 @@ Source: Debezium's documentation of change events, of ExtractNewRecordState, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -77,7 +77,7 @@ def _drop_field(values: pa.Array, name: str) -> pa.Array:
 def resolve_unavailable_values(
     table: pa.Table, row_column: str, histories: pa.Array, placeholder: str
 ) -> ResolvedValues:
-    """Replace the placeholders in the columns of text and bytes of a table.
+    """Replace the placeholders in the columns of a table.
 
     Args:
         table: the new rows, with their numbers in `row_column`.
@@ -87,16 +87,47 @@ def resolve_unavailable_values(
     """
     masks: dict[str, pa.Array] = {}
     for index, column in enumerate(table.schema):
-        if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
-            continue
-        expected: Any = placeholder if pa.types.is_string(column.type) else placeholder.encode()
-        is_unavailable = pc.fill_null(pc.equal(table[column.name], expected), False)  # noqa: FBT003 - the value for null
-        if not pc.any(is_unavailable).as_py():
+        is_unavailable = _find_placeholders(table[column.name].combine_chunks(), placeholder)
+        if is_unavailable is None or not pc.any(is_unavailable).as_py():
             continue
         numbers = table[row_column].combine_chunks()
-        sources, masks[column.name] = _find_sources(numbers, is_unavailable.combine_chunks(), histories)
+        sources, masks[column.name] = _find_sources(numbers, is_unavailable, histories)
         table = table.set_column(index, column.name, table[column.name].take(sources))
     return ResolvedValues(table, masks)
+
+
+def _find_placeholders(values: pa.Array, placeholder: str) -> pa.Array | None:
+    """Return which values are placeholders; None for types that have none.
+
+    The placeholder of an array of text has the text as its only element, and that of an array of integers its bytes.
+    Source: Debezium's UnchangedToastedPlaceholder.
+    """
+    octets, kind = placeholder.encode(), values.type
+    if pa.types.is_string(kind):
+        return _is_true(pc.equal(values, placeholder))
+    if pa.types.is_binary(kind):
+        return _is_true(pc.equal(values, octets))
+    if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
+        return _find_lists(values, [placeholder])
+    if pa.types.is_list(kind) and pa.types.is_integer(kind.value_type) and octets:
+        return _find_lists(values, list(octets))
+    return None
+
+
+def _find_lists(values: pa.Array, expected: Sequence[Any]) -> pa.Array:
+    """Return which lists are equal to `expected`, which is not empty."""
+    has_length = _is_true(pc.equal(pc.list_value_length(values), len(expected)))
+    candidates = np.flatnonzero(has_length.to_numpy(zero_copy_only=False))
+    elements = values.filter(has_length).flatten()
+    are_equal = _is_true(pc.equal(elements, pa.array([*expected] * len(candidates), elements.type)))
+    result = np.zeros(len(values), bool)
+    result[candidates] = are_equal.to_numpy(zero_copy_only=False).reshape(-1, len(expected)).all(axis=1)
+    return pa.array(result)
+
+
+def _is_true(values: pa.Array) -> pa.Array:
+    """Return a mask with false in place of null."""
+    return pc.fill_null(values, False)  # noqa: FBT003 - the value for null
 
 
 def _find_sources(
