@@ -36,6 +36,7 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         "kraal/converters",
         "kraal/proof",
         "scripts/harness",
+        "tests/fakes/tables",
         "tests/fakes/workers",
         "tests/integration/spark/test_once.py",
     ),

@@ -47,6 +47,8 @@ class BatchChanges:
     """The rows that cannot be written, with the reasons."""
     first_rows: Mapping[str, int] = field(default_factory=dict)
     """For each column, the first row of a record whose schema has it."""
+    numbers: pa.Array = field(default_factory=lambda: pa.array([], pa.int64()))
+    """For each new row in `changes`, the row of the batch that it comes from."""
 
 
 def make_changes(
@@ -59,7 +61,8 @@ def make_changes(
     errors = dict(values.errors)
     if settings.mode == APPEND:
         table, first_rows = _make_table(values.groups, errors)
-        return BatchChanges(Changes(rows=table.drop_columns([_ROW])), errors, first_rows)
+        changes, numbers = Changes(rows=table.drop_columns([_ROW])), table[_ROW].combine_chunks()
+        return BatchChanges(changes, errors, first_rows, numbers)
     errors |= keys.errors
     truncated: dict[int, int] = {}
     groups, deletes = list(values.groups), _find_tombstones(values, count, errors)
@@ -75,9 +78,8 @@ def make_changes(
         changes = Changes(rows=table.drop_columns([_ROW])[:0], truncates=bool(truncated))
         return BatchChanges(changes, errors, first_rows)
     events = _make_events(table, deletes, key_table, id_columns, truncated, partitions, errors)
-    return BatchChanges(
-        _select_last(events, table, id_columns, settings, truncates=bool(truncated)), errors, first_rows
-    )
+    changes, numbers = _select_last(events, table, id_columns, settings, truncates=bool(truncated))
+    return BatchChanges(changes, errors, first_rows, numbers)
 
 
 _NO_KEY: Final = ValueError(
@@ -245,8 +247,8 @@ def _get_type(table: pa.Table, keys: pa.Table, name: str) -> pa.DataType:
 
 def _select_last(
     events: pa.Table, table: pa.Table, key: tuple[str, ...], settings: ChangeSettings, *, truncates: bool
-) -> Changes:
-    """Return the last change of each key."""
+) -> tuple[Changes, pa.Array]:
+    """Return the last change of each key, and the row of the batch of each new row."""
     grouped = events.group_by(list(key), use_threads=False).aggregate([(_ROW, "max"), (_ROW, "list")])
     last_rows = grouped[f"{_ROW}_max"].combine_chunks()
     last = events.filter(pc.is_in(events[_ROW], last_rows))
@@ -264,10 +266,11 @@ def _select_last(
         index = rows.schema.get_field_index(name)
         rows = rows.add_column(0, name, column) if index < 0 else rows.set_column(index, name, column)
     masks = {name: mask.take(positions) for name, mask in resolved.masks.items()}
-    return Changes(
+    changes = Changes(
         rows=rows,
         key=key,
         deletes=deletes,
         truncates=truncates,
         unavailable={name: mask for name, mask in masks.items() if pc.any(mask).as_py()},
     )
+    return changes, live[_ROW].combine_chunks()

@@ -31,11 +31,13 @@ from kraal.connectors.tables.writer import MAX_ATTEMPTS, TableWriter
 from kraal.plugins.api import (
     ConfigDef,
     ConfigValue,
+    ReadableTarget,
     RetriableError,
     SinkBatch,
     SinkTask,
     TaskContext,
     TopicPartition,
+    WorkerView,
 )
 
 _COLUMNS: Final = ("topic", "partition", "offset", "key", "value")
@@ -155,6 +157,14 @@ class TableSinkConnector(PassThroughConnector):
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         return [self._config] * max_tasks
+
+    @classmethod
+    @override
+    def open_target(cls, config: Mapping[str, str], worker: WorkerView) -> ReadableTarget:
+        from kraal.connectors.tables.target import TableTarget  # noqa: PLC0415 - imports Spark
+
+        settings = make_writer_settings(cls.config_def.parse(config))
+        return TableTarget(cls.task_class.open_table(config), settings.changes)
 
     @override
     def alter_sink_offsets(

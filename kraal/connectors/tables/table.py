@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -65,6 +65,9 @@ class LakeTable(Protocol):
 
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
         """Return the current version of the table, with the offsets of the partitions that it stores."""
+
+    def read(self, state: TableState) -> Iterator[pa.Table]:
+        """Yield the rows of a version of the table, which exists, in parts."""
 
     def store_as(self, column_type: pa.DataType) -> pa.DataType:
         """Return the type as which the format stores a column, if it does not support `column_type`."""

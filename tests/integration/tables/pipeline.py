@@ -22,6 +22,7 @@ from tests.integration.java_plugins.debezium.test_postgresql import (
     restart_failed,
     source_config,
 )
+from tests.integration.java_plugins.debezium.test_proofs import prove
 from tests.integration.java_plugins.flows import unique_name, wait_for_plugins
 from tests.integration.tables.changes import Changes
 from tests.integration.tables.kinds import Column
@@ -144,7 +145,7 @@ class Pipeline:
             )
 
     def assert_tables_equal_the_database(self) -> None:
-        """Compare the rows of all tables with those of the database, and their types with the expected ones."""
+        """Compare the rows of all tables with those of the database and of the topic, and their types."""
         self.wait_for_tables()
         for sink in self.sinks:
             self.cluster.wait_for_states(sink.name, ["RUNNING"] * 3)
@@ -155,6 +156,8 @@ class Pipeline:
             content = read_sorted(sink, columns)
             assert parse(columns, content.rows) == expected, sink.kind
             assert content.types == expected_types(sink.kind, columns), sink.kind
+            state = prove(self.cluster, sink.name)
+            assert state["state"] == "PROVED", state
 
     def _read_database(self, columns: Sequence[Column]) -> list[list[object]]:
         values = ", ".join(column.original.format(f'"{column.name}"') for column in columns)
