@@ -7,6 +7,7 @@ deletes its files.
 With --cluster, several `kraal distributed` workers share the work, and one of them is killed meanwhile.
 With --cdc, two workers capture the changes of a PostgreSQL table with Debezium's Java plugins and replicate them to
 another database. One of the workers is killed meanwhile, and the demo exits by itself.
+With --lake, the changes go to an Iceberg table and a Delta table, while the PostgreSQL table gets another column.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from kraal.broker.broker import HOST, Broker, free_port
 from kraal.core import progress
 from kraal.core.errors import KraalError
 from kraal.proof.result import Verdict, format_lines
-from scripts import demo_cdc, demo_cluster, demo_errors
+from scripts import demo_cdc, demo_cluster, demo_errors, demo_lake
 from scripts.demo_dashboard import DashboardConnectors
 from scripts.harness.lines import LINE_BYTES, LINE_BYTES_ON_DISK, count_lines, sha256, size, write_lines
 from scripts.harness.processes import ScriptFailed, ignore_signals, interrupt_on_signals, wait_until
@@ -175,8 +176,8 @@ def main() -> int:
         parser.error("--lines must be at least 1")
     if arguments.cluster is not None and arguments.cluster < demo_cluster.MIN_WORKERS:
         parser.error(f"--cluster must be at least {demo_cluster.MIN_WORKERS}, because one worker is killed")
-    if arguments.cdc and arguments.lines is not None:
-        parser.error("--lines cannot be used with --cdc, which copies a table")
+    if (arguments.cdc or arguments.lake) and arguments.lines is not None:
+        parser.error("--lines cannot be used with --cdc and --lake, which copy a table")
     try:
         with ExitStack() as stack:
             try:
@@ -200,6 +201,9 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
     directory = Path(stack.enter_context(temporary_directory))
     if arguments.cdc:
         demo_cdc.run(port, directory, stack)
+        return
+    if arguments.lake:
+        demo_lake.run(port, directory, stack)
         return
     if arguments.cluster:
         options = demo_cluster.Options(
@@ -330,6 +334,8 @@ def _parser() -> argparse.ArgumentParser:
     modes.add_argument("--cluster", type=int, metavar="N", help=cluster)
     cdc = "copy a PostgreSQL table with Debezium, and kill -9 one of two workers meanwhile"
     modes.add_argument("--cdc", action="store_true", help=cdc)
+    lake = "copy a PostgreSQL table to an Iceberg and a Delta table, and kill -9 one of two workers meanwhile"
+    modes.add_argument("--lake", action="store_true", help=lake)
     port = f"REST port; 0 selects a free port. Default: {REST_PORT}, or a free port if it is in use"
     parser.add_argument("--port", type=int, metavar="PORT", help=port)
     return parser

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -17,20 +16,20 @@ from kraal.jars.jars import ensure
 from kraal.jars.java_module import java_class_path
 from scripts.demo_workers import (
     WORKER_PROPERTIES,
-    has_moved,
     instances_table,
+    kill_owner,
     moves_table,
     say_after,
     say_detected,
     start_broker,
     start_workers,
     wait_until_detected,
+    wait_while_running,
     workers_table,
 )
-from scripts.harness.clusters import Cluster, get_owners
+from scripts.harness.clusters import Cluster
 from scripts.harness.postgresql import PASSWORD, USER, PostgreSQL, postgresql
-from scripts.harness.processes import ScriptFailed, wait_until
-from scripts.harness.rest import is_fully_running
+from scripts.harness.processes import ScriptFailed
 from scripts.harness.show import POLL_INTERVAL_S, format_table, say
 from scripts.harness.workers import Worker
 
@@ -46,11 +45,10 @@ UPDATE: Final = "UPDATE customers SET city = 'Bergen' WHERE id = 1"
 UPDATE_AFTER_KILL: Final = "UPDATE customers SET city = 'Milan' WHERE id = 2"
 SELECT_ROWS: Final = "SELECT id, name, city FROM customers ORDER BY id"
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
-STALL_TIMEOUT_S: Final = 120.0
 
 
-def source_config(shop: PostgreSQL) -> dict[str, str]:
-    """Return the config of Debezium's PostgreSQL source."""
+def source_config(shop: PostgreSQL, table: str) -> dict[str, str]:
+    """Return the config of Debezium's PostgreSQL source for a table."""
     return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "tasks.max": "1",
@@ -59,7 +57,7 @@ def source_config(shop: PostgreSQL) -> dict[str, str]:
         "database.user": USER,
         "database.password": PASSWORD,
         "database.dbname": shop.database,
-        "table.include.list": "public.customers",
+        "table.include.list": f"public.{table}",
         "topic.prefix": "shop",
         "plugin.name": "pgoutput",
         "publication.autocreate.mode": "filtered",
@@ -99,55 +97,50 @@ class CdcDemo:
     def create(self) -> None:
         """Create the connectors over REST; wait until both connectors run and the first rows are copied."""
         rest = self.cluster.workers[0].rest
-        for name, config in ((SOURCE, source_config(self._shop)), (SINK, sink_config(self._copy))):
+        for name, config in (
+            (SOURCE, source_config(self._shop, "customers")),
+            (SINK, sink_config(self._copy)),
+        ):
             rest.create(name, config)
             say(f"POST {rest.url}/connectors: {name} is a {config['connector.class'].rpartition('.')[2]}")
         self.cluster.settle(self.names)
-        self._wait("the first rows were copied", self._are_tables_equal)
+        wait_while_running(self.cluster, "the first rows were copied", self._are_tables_equal)
 
     def change(self, sql: str) -> None:
         """Change the first database, and wait until the second one has the change. Raises ScriptFailed."""
         self._shop.ask(sql)
         start_s = time.monotonic()
-        self._wait("the change was copied", self._are_tables_equal)
+        wait_while_running(self.cluster, "the change was copied", self._are_tables_equal)
         say(f"{sql}: copied after {time.monotonic() - start_s:.1f} s")
 
     def kill(self) -> Worker:
         """Send SIGKILL to the worker that runs the source task, change a row, and show how the change arrives."""
-        before = get_owners(self.cluster.statuses.now(), self.names)
-        lost_id = before[f"task-{SOURCE}-0"]
-        victim = next(worker for worker in self.cluster.workers if worker.rest.worker_id == lost_id)
-        role = "the leader" if victim is self.cluster.leader() else "a follower"
-        last_generation = self.cluster.generations()[-1].generation
-        moving = [key for key, worker in before.items() if worker == lost_id]
-        say(
-            f"kill -9 {victim.process.pid}: {lost_id}, {role}, which runs {len(moving)} of {len(before)}"
-            f" connectors and tasks, including the task of {SOURCE} ..."
-        )
-        killed_at = time.time()
-        self.cluster.kill(victim)
+        loss = kill_owner(self.cluster, self.names, SOURCE)
         self._shop.ask(UPDATE_AFTER_KILL)
         changed_at = time.time()
-        rebalance = wait_until_detected(self.cluster, last_generation, lambda: time.sleep(POLL_INTERVAL_S))
-        self._wait(
-            "all connectors and tasks of the killed worker ran elsewhere",
-            lambda: has_moved(self.cluster.statuses.now(), moving, lost_id),
+        rebalance = wait_until_detected(
+            self.cluster, loss.last_generation, lambda: time.sleep(POLL_INTERVAL_S)
         )
-        self._wait("the change was copied", self._are_tables_equal)
+        wait_while_running(
+            self.cluster,
+            "all connectors and tasks of the killed worker ran elsewhere",
+            lambda: loss.has_moved(self.cluster.statuses.now()),
+        )
+        wait_while_running(self.cluster, "the change was copied", self._are_tables_equal)
         copied_at = time.time()
         now = self.cluster.statuses.now()
         say("")
-        say(moves_table(self.cluster, self.names, before, moving))
+        say(moves_table(self.cluster, self.names, loss.before, loss.moving))
         say("")
         say_after(0.0, "killed; changes wait in the log of the first database")
-        say_after(changed_at - killed_at, UPDATE_AFTER_KILL)
-        say_detected(rebalance, killed_at)
+        say_after(changed_at - loss.killed_at, UPDATE_AFTER_KILL)
+        say_detected(rebalance, loss.killed_at)
         say_after(
-            max(now[key].at for key in moving) - killed_at,
+            max(now[key].at for key in loss.moving) - loss.killed_at,
             "all connectors and tasks of the killed worker run on other workers",
         )
-        say_after(copied_at - killed_at, "the change is in the second database")
-        return victim
+        say_after(copied_at - loss.killed_at, "the change is in the second database")
+        return loss.victim
 
     def check(self) -> str:
         """Compare both tables; return their rows, formatted for output. Raises ScriptFailed if they differ."""
@@ -161,22 +154,21 @@ class CdcDemo:
         exists = self._copy.ask("SELECT to_regclass('customers') IS NOT NULL") == ["t"]
         return exists and self._copy.ask(SELECT_ROWS) == self._shop.ask(SELECT_ROWS)
 
-    def _wait(self, what: str, condition: Callable[[], bool]) -> None:
-        """Wait until `condition()`. Raises ScriptFailed on a timeout, or if a connector fails or a worker exits."""
-
-        def check() -> bool:
-            for worker in self.cluster.workers:
-                if not worker.process.alive:
-                    raise ScriptFailed(f"A worker exited: {worker.process.last_log_error()}")
-            for status in self.cluster.workers[0].rest.statuses().values():
-                is_fully_running(status)  # raises for FAILED
-            return condition()
-
-        wait_until(what, check, timeout_s=STALL_TIMEOUT_S)
-
 
 def run(port: int, directory: Path, stack: ExitStack) -> None:
     """Run the demo, with the first worker's REST API on `port`; `stack` stops everything that it starts.
+
+    Raises ScriptFailed, JarsUnavailable, JavaMissing.
+    """
+    cluster, server = start(port, directory, stack)
+    shop, copy = server.create_database("shop"), server.create_database("copy")
+    shop.ask(CREATE_TABLE)
+    say("Both workers are in one group and have Debezium's plugins; creating connectors ...")
+    _show(CdcDemo(cluster, shop, copy))
+
+
+def start(port: int, directory: Path, stack: ExitStack) -> tuple[Cluster, PostgreSQL]:
+    """Start two workers with Debezium's plugins, and PostgreSQL; `stack` stops them.
 
     Raises ScriptFailed, JarsUnavailable, JavaMissing.
     """
@@ -186,19 +178,22 @@ def run(port: int, directory: Path, stack: ExitStack) -> None:
     say(f"Unpacking Debezium's PostgreSQL source and JDBC sink to {plugins} ...")
     for archive in archives:
         shutil.unpack_archive(archive, plugins, "gztar")  # its checksum was verified against the lock
-    say("Starting PostgreSQL and creating the databases shop (with a table) and copy ...")
+    say("Starting PostgreSQL ...")
     server = stack.enter_context(postgresql("wal_level=logical"))
-    shop, copy = server.create_database("shop"), server.create_database("copy")
-    shop.ask(CREATE_TABLE)
     broker = start_broker(directory, stack)
-    # Debezium lists its classes in manifests, so that scanning all jars is not necessary.
-    extra = WORKER_PROPERTIES | {"plugin.path": str(plugins), "plugin.discovery": "service_load"}
+    extra = (
+        WORKER_PROPERTIES
+        | {
+            "plugin.path": str(plugins),
+            "plugin.discovery": "service_load",  # Debezium lists its classes in manifests
+            "offset.flush.interval.ms": "1000",  # Debezium repeats its snapshot if it is killed before its first offset
+        }
+    )
     cluster = Cluster("kraal", broker, directory / "workers", "demo", extra)
     stack.callback(cluster.stop)
     stack.callback(say, "Stopping the workers, Kafka and PostgreSQL ...")
     start_workers(cluster, broker, WORKERS, port)
-    say("Both workers are in one group and have Debezium's plugins; creating connectors ...")
-    _show(CdcDemo(cluster, shop, copy))
+    return cluster, server
 
 
 def _show(demo: CdcDemo) -> None:

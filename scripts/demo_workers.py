@@ -6,15 +6,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from kraal.broker.broker import Broker, free_port
 from scripts.harness.clusters import Cluster, get_owners
 from scripts.harness.group import Rebalance, Status
-from scripts.harness.processes import ScriptFailed
+from scripts.harness.processes import ScriptFailed, wait_until
+from scripts.harness.rest import is_fully_running
 from scripts.harness.show import format_table, say
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
+STALL_TIMEOUT_S = 120.0
 WORKER_PROPERTIES = {
     "session.timeout.ms": "6000",
     "heartbeat.interval.ms": "1000",
@@ -112,6 +115,54 @@ def wait_until_detected(cluster: Cluster, last_generation: int, poll: Callable[[
                 f"The group did not detect the loss of a worker within {START_TIMEOUT_S:.0f} s."
             )
         poll()
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A worker that was killed, and the connectors and tasks that it ran."""
+
+    victim: Worker
+    moving: Sequence[str]
+    """The status keys of its connectors and tasks."""
+    before: Mapping[str, str]
+    """The worker of each connector and task before."""
+    last_generation: int
+    killed_at: float
+
+    def has_moved(self, statuses: Mapping[str, Status]) -> bool:
+        """Return whether all connectors and tasks of the killed worker are RUNNING on other workers."""
+        return has_moved(statuses, self.moving, self.victim.rest.worker_id)
+
+
+def kill_owner(cluster: Cluster, names: Sequence[str], task_of: str) -> Loss:
+    """Send SIGKILL to the worker that runs the task of the connector `task_of`, which is one of `names`."""
+    before = get_owners(cluster.statuses.now(), names)
+    lost_id = before[f"task-{task_of}-0"]
+    victim = next(worker for worker in cluster.workers if worker.rest.worker_id == lost_id)
+    role = "the leader" if victim is cluster.leader() else "a follower"
+    last_generation = cluster.generations()[-1].generation
+    moving = [key for key, worker in before.items() if worker == lost_id]
+    say(
+        f"kill -9 {victim.process.pid}: {lost_id}, {role}, which runs {len(moving)} of {len(before)}"
+        f" connectors and tasks, including the task of {task_of} ..."
+    )
+    killed_at = time.time()
+    cluster.kill(victim)
+    return Loss(victim, moving, before, last_generation, killed_at)
+
+
+def wait_while_running(cluster: Cluster, what: str, condition: Callable[[], bool]) -> None:
+    """Wait until `condition()`. Raises ScriptFailed on a timeout, or if a connector fails or a worker exits."""
+
+    def check() -> bool:
+        for worker in cluster.workers:
+            if not worker.process.alive:
+                raise ScriptFailed(f"A worker exited: {worker.process.last_log_error()}")
+        for status in cluster.workers[0].rest.statuses().values():
+            is_fully_running(status)  # raises for FAILED
+        return condition()
+
+    wait_until(what, check, timeout_s=STALL_TIMEOUT_S)
 
 
 def say_after(seconds: float, text: str) -> None:

@@ -19,7 +19,7 @@ from scripts.outdated_run.report import find_limits, find_outdated
 ROOT: Final = Path(__file__).parents[2]
 INSTALLED_LOCKS: Final = ("requirements.lock", "requirements-build.lock")
 # Files of other environments, for which only the listed packages are checked, not their dependencies.
-OTHER_ENVIRONMENTS: Final = ("requirements-docs.in", "tests/s3-server.in")
+OTHER_ENVIRONMENTS: Final = ("requirements-docs.in", "tests/s3-server.in", "tests/lake-reader.in")
 JAVASCRIPT: Final = (
     "web/ui/static/vendored/LICENSES.md",
     "tests/integration/ui/vendored/LICENSES.md",

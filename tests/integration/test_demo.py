@@ -145,6 +145,30 @@ def test_cdc_replicates_a_table_after_losing_the_source_worker(accessible_scratc
     assert parse_rows(last)[1:] == [["1", "Anna", "Bergen"], ["2", "Ben", "Milan"], ["3", "Cleo", "Cairo"]]
 
 
+@pytest.mark.ci
+def test_lake_tables_equal_the_database_after_losing_the_source_worker(accessible_scratch: Path) -> None:
+    result = run(accessible_scratch, "--lake", "--port", "0", timeout_s=CDC_TIMEOUT_S)
+    assert result.returncode == 0, result.stdout + result.stderr
+    output = re.sub(r"127\.0\.0\.1:\d+", "WORKER", result.stdout)
+    for name, connector in (
+        ("shop-source", "PostgresConnector"),
+        ("orders-iceberg", "IcebergSink"),
+        ("orders-delta", "DeltaSink"),
+    ):
+        assert re.search(rf"^POST http://WORKER/connectors: {name} is a {connector}$", output, re.MULTILINE)
+    assert re.search(
+        r"^ALTER TABLE orders ADD COLUMN note text: after \d+ transactions$", output, re.MULTILINE
+    )
+    assert re.search(r"^kill -9 \d+: WORKER, .* the task of shop-source \.\.\.$", output, re.MULTILINE)
+    assert re.search(r"^shop-source-0 +task +WORKER +WORKER$", output, re.MULTILINE)
+    last = output.partition("\nAll tables are equal:\n")[2].partition("\nStopping")[0]
+    header, *rows = [re.split(r" {2,}", line.strip()) for line in last.splitlines()]
+    assert header == ["TABLE", "ROWS", "SHA-256"]
+    assert [row[0] for row in rows] == ["orders in PostgreSQL", "Iceberg table", "Delta table"]
+    assert len({tuple(row[1:]) for row in rows}) == 1, last
+    assert int(rows[0][1].replace(",", "")) > 1000
+
+
 def parse_rows(table: str) -> list[list[str]]:
     return [line.split() for line in table.splitlines()]
 

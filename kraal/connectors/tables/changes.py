@@ -62,6 +62,8 @@ class BatchChanges:
     """The changes of the table's columns, each with the first row that requires it."""
     ignored: Sequence[Misfit] = ()
     """See `Fitting.ignored`."""
+    numbers: pa.Array = field(default_factory=lambda: pa.array([], pa.int64()))
+    """For each new row in `changes`, the row of the batch that it comes from."""
 
 
 def make_changes(
@@ -98,8 +100,10 @@ def make_changes(
         groups = [_drop_mark(group) for group in groups]
     fitting = _start_fitting(target, id_columns, groups, keys.groups)
     table, key_table = _fit(fitting, groups, [] if settings.mode == APPEND else keys.groups, errors)
+    numbers = pa.array([], pa.int64())
     if settings.mode == APPEND:
-        changes = Changes(rows=_drop_errors(table, errors).drop_columns([_ROW]))
+        table = _drop_errors(table, errors)
+        changes, numbers = Changes(rows=table.drop_columns([_ROW])), table[_ROW].combine_chunks()
     elif not id_columns:
         errors |= dict.fromkeys([*table[_ROW].to_pylist(), *deletes.to_pylist()], _NO_KEY)
         changes = Changes(rows=table.drop_columns([_ROW])[:0], truncates=bool(truncated))
@@ -107,7 +111,7 @@ def make_changes(
         events = _make_events(table, deletes, key_table, id_columns, truncated, partitions, errors)
         if settings.marks_deletes:
             fitting.require_column(DELETED, pa.bool_())
-        changes = _select_last(events, table, fitting, settings, truncates=bool(truncated))
+        changes, numbers = _select_last(events, table, fitting, settings, truncates=bool(truncated))
     schema = changes.rows.schema if target.schema is None else fitting.make_schema()
     return BatchChanges(
         changes=changes,
@@ -115,6 +119,7 @@ def make_changes(
         errors=errors,
         schema_changes=fitting.changes,
         ignored=fitting.ignored,
+        numbers=numbers,
     )
 
 
@@ -311,8 +316,8 @@ def _get_type(table: pa.Table, keys: pa.Table, name: str) -> pa.DataType:
 
 def _select_last(
     events: pa.Table, table: pa.Table, fitting: Fitting, settings: ChangeSettings, *, truncates: bool
-) -> Changes:
-    """Return the last change of each key."""
+) -> tuple[Changes, pa.Array]:
+    """Return the last change of each key, and the row of the batch of each new row."""
     key = fitting.id_columns
     grouped = events.group_by(list(key), use_threads=False).aggregate([(_ROW, "max"), (_ROW, "list")])
     last_rows = grouped[f"{_ROW}_max"].combine_chunks()
@@ -335,24 +340,23 @@ def _select_last(
         index = rows.schema.get_field_index(name)
         rows = rows.add_column(0, name, column) if index < 0 else rows.set_column(index, name, column)
     unavailable = {name: mask.take(positions) for name, mask in resolved.masks.items()}
-    return _drop_unknown_rows(
-        Changes(
-            rows=rows.drop_columns([UPDATE_ONLY] if settings.marks_deletes else []),
-            key=key,
-            deletes=deletes,
-            truncates=truncates,
-            updates_only=unavailable.pop(UPDATE_ONLY, None),
-            unavailable={name: mask for name, mask in unavailable.items() if pc.any(mask).as_py()},
-        ),
-        has_table=fitting.target.schema is not None,
+    changes = Changes(
+        rows=rows.drop_columns([UPDATE_ONLY] if settings.marks_deletes else []),
+        key=key,
+        deletes=deletes,
+        truncates=truncates,
+        updates_only=unavailable.pop(UPDATE_ONLY, None),
+        unavailable={name: mask for name, mask in unavailable.items() if pc.any(mask).as_py()},
     )
-
-
-def _drop_unknown_rows(changes: Changes, *, has_table: bool) -> Changes:
-    """Return the changes of a table that does not exist without the rows that only change an existing row."""
-    if has_table or changes.updates_only is None:
-        return changes
+    numbers = live[_ROW].combine_chunks()
+    if fitting.target.schema is not None or changes.updates_only is None:
+        return changes, numbers
     is_new = pc.invert(changes.updates_only)
+    return _drop_unknown_rows(changes, is_new), numbers.filter(is_new)
+
+
+def _drop_unknown_rows(changes: Changes, is_new: pa.Array) -> Changes:
+    """Return the changes of a table that does not exist without the rows that only change an existing row."""
     return replace(
         changes,
         rows=changes.rows.filter(is_new),

@@ -5,7 +5,7 @@ Source: Debezium's documentation of change events, of ExtractNewRecordState, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -125,13 +125,44 @@ def find_placeholders(table: pa.Table, placeholder: str) -> dict[str, pa.Array]:
     """Return a mask of the rows with the placeholder for each column of text or bytes that has any."""
     masks: dict[str, pa.Array] = {}
     for column in table.schema:
-        if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
-            continue
-        expected: Any = placeholder if pa.types.is_string(column.type) else placeholder.encode()
-        mask = pc.fill_null(pc.equal(table[column.name].combine_chunks(), expected), False)  # noqa: FBT003 - the value for null
-        if pc.any(mask).as_py():
+        mask = _find_placeholders(table[column.name].combine_chunks(), placeholder)
+        if mask is not None and pc.any(mask).as_py():
             masks[column.name] = mask
     return masks
+
+
+def _find_placeholders(values: pa.Array, placeholder: str) -> pa.Array | None:
+    """Return which values are placeholders; None for types that have none.
+
+    The placeholder of an array of text has the text as its only element, and that of an array of integers its bytes.
+    Source: Debezium's UnchangedToastedPlaceholder.
+    """
+    octets, kind = placeholder.encode(), values.type
+    if pa.types.is_string(kind):
+        return _is_true(pc.equal(values, placeholder))
+    if pa.types.is_binary(kind):
+        return _is_true(pc.equal(values, octets))
+    if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
+        return _find_lists(values, [placeholder])
+    if pa.types.is_list(kind) and pa.types.is_integer(kind.value_type) and octets:
+        return _find_lists(values, list(octets))
+    return None
+
+
+def _find_lists(values: pa.Array, expected: Sequence[Any]) -> pa.Array:
+    """Return which lists are equal to `expected`, which is not empty."""
+    has_length = _is_true(pc.equal(pc.list_value_length(values), len(expected)))
+    candidates = np.flatnonzero(has_length.to_numpy(zero_copy_only=False))
+    elements = values.filter(has_length).flatten()
+    are_equal = _is_true(pc.equal(elements, pa.array([*expected] * len(candidates), elements.type)))
+    result = np.zeros(len(values), bool)
+    result[candidates] = are_equal.to_numpy(zero_copy_only=False).reshape(-1, len(expected)).all(axis=1)
+    return pa.array(result)
+
+
+def _is_true(values: pa.Array) -> pa.Array:
+    """Return a mask with false in place of null."""
+    return pc.fill_null(values, False)  # noqa: FBT003 - the value for null
 
 
 def _find_sources(

@@ -88,6 +88,12 @@ class DeltaLakeTable(LakeTable):
             return None
 
     @override
+    def read(self, state: TableState) -> Iterator[pa.Table]:
+        with _explain_errors(self.name):
+            for batch in state.handle.to_pyarrow_dataset().to_batches():
+                yield pa.Table.from_batches([batch])
+
+    @override
     def store_as(self, column_type: pa.DataType) -> pa.DataType:
         """Return a string for a time of day, which Delta does not have."""
         if pa.types.is_time(column_type):

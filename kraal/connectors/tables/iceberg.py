@@ -90,6 +90,12 @@ class IcebergTable(LakeTable):
             return None
 
     @override
+    def read(self, state: TableState) -> Iterator[pa.Table]:
+        with _explain_errors(self.name):
+            for batch in state.handle.scan().to_arrow_batch_reader():
+                yield pa.Table.from_batches([batch])
+
+    @override
     def store_as(self, column_type: pa.DataType) -> pa.DataType:
         return column_type
 

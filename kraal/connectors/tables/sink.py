@@ -30,6 +30,7 @@ from kraal.connectors.tables.config import (
     make_writer_settings,
     select_prefix,
 )
+from kraal.connectors.tables.evolution import EVOLVE, FAIL
 from kraal.connectors.tables.iceberg_keys import Text, translate_keys
 from kraal.connectors.tables.maintenance import Maintenance
 from kraal.connectors.tables.routing import TableRouter
@@ -38,11 +39,14 @@ from kraal.connectors.tables.writer import MAX_ATTEMPTS, Delivery, TableWriter
 from kraal.plugins.api import (
     ConfigDef,
     ConfigValue,
+    NotComparable,
+    ReadableTarget,
     RetriableError,
     SinkBatch,
     SinkTask,
     TaskContext,
     TopicPartition,
+    WorkerView,
 )
 
 _COLUMNS: Final = ("topic", "partition", "offset", "key", "value")
@@ -186,6 +190,23 @@ class TableSinkConnector(PassThroughConnector):
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         return [self._config] * max_tasks
+
+    @classmethod
+    @override
+    def open_target(cls, config: Mapping[str, str], worker: WorkerView) -> ReadableTarget:
+        from kraal.connectors.tables.target import TableTarget  # noqa: PLC0415 - imports Spark
+
+        translated = cls.task_class.translate(config)
+        settings = make_writer_settings(cls.config_def.parse(translated))
+        if not make_template(translated).is_constant:
+            raise NotComparable("the connector writes several tables, and a proof compares a single one")
+        if settings.changes.marks_deletes:
+            raise NotComparable("deletes are marked in the rows (delete.handling.mode=rewrite)")
+        if settings.evolution not in {EVOLVE, FAIL}:
+            raise NotComparable(
+                f"records may lack values in the table (schema.evolution={settings.evolution})"
+            )
+        return TableTarget(cls.task_class.open_table(config), settings.changes)
 
     @override
     def alter_sink_offsets(

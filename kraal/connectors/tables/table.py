@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -77,6 +77,9 @@ class LakeTable(Protocol):
         `topics` are names of topics that the connector has probably read. A format that cannot list partitions looks
         for those of these topics only.
         """
+
+    def read(self, state: TableState) -> Iterator[pa.Table]:
+        """Yield the rows of a version of the table, which exists, in parts."""
 
     def store_as(self, column_type: pa.DataType) -> pa.DataType:
         """Return the type as which the format stores a column, if it does not support `column_type`."""

@@ -32,11 +32,15 @@ class ReadableTarget(ABC):
 
     values: SinkValues = "json"
     """See `SinkTask.values`."""
+    is_snapshot: bool = False
+    """Whether the rows are those of one version of the target, which `narrow` chooses: all rows of records before the
+    ends of the ranges that it returns, and no others. These ends may then be after those of its argument. The rows may
+    depend on all of these records, so a sample of them cannot be compared."""
 
     def narrow(
         self, spark: SparkSession, ranges: Mapping[TopicPartition, tuple[int, int]]
     ) -> Mapping[TopicPartition, tuple[int, int]] | None:
-        """Return the offsets `[start, end)` that can be compared, at most `ranges`.
+        """Return the offsets `[start, end)` that can be compared, at most `ranges` except for `is_snapshot`.
 
         Return None if the target does not store the positions of its rows: `stored_rows` then returns all rows.
         """

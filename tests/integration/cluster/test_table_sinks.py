@@ -6,9 +6,8 @@ import random
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -16,10 +15,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kraal.broker.broker import Broker
-from kraal.connectors.tables.sink import DeltaSinkTask, IcebergSinkTask
-from kraal.plugins.api import TopicPartition
 from kraal.testing import ProcessCluster
 from tests.fakes.tables.records import Record, event, row, tombstone
+from tests.fakes.tables.sinks import TableSink, find_owner
 
 pytestmark = pytest.mark.ci
 
@@ -27,7 +25,6 @@ PARTITIONS = 2
 KEYS = 400
 BACKLOG = 4000
 """Records before the connectors start; Spark reads them, because they are many."""
-INTERVAL_MS = 300
 KILLS = 3
 
 
@@ -104,54 +101,6 @@ class Changes:
             thread.join()
 
 
-class Sink:
-    """A connector that writes to a table."""
-
-    def __init__(self, kind: str, name: str, directory: Path, mode: str) -> None:
-        self.name = name
-        self.config = {
-            "topics": name,
-            "tasks.max": "2",
-            "write.mode": mode,
-            "commit.interval.ms": str(INTERVAL_MS),
-        }
-        if kind == "delta":
-            self._task: type[DeltaSinkTask | IcebergSinkTask] = DeltaSinkTask
-            self.config |= {"connector.class": "DeltaSink", "table": str(directory / "orders")}
-        else:
-            self._task = IcebergSinkTask
-            self.config |= {
-                "connector.class": "IcebergSink",
-                "table": "shop.orders",
-                "iceberg.catalog.type": "sql",
-                "iceberg.catalog.uri": f"sqlite:///{directory}/catalog.db",
-                "iceberg.catalog.warehouse": f"file://{directory}/warehouse",
-            }
-
-    def load(self) -> tuple[list[dict[str, Any]], dict[int, int]]:
-        """Return the rows of the table, and the next offsets by partition."""
-        table = self._task.open_table({**self.config, "name": self.name})
-        state = table.load([TopicPartition(self.name, number) for number in range(PARTITIONS)])
-        if state.handle is None:
-            return [], {}
-        is_delta = self._task is DeltaSinkTask
-        rows = state.handle.to_pyarrow_table() if is_delta else state.handle.scan().to_arrow()
-        return rows.to_pylist(), {partition.partition: end for partition, end in state.offsets.items()}
-
-
-def find_owner(cluster: ProcessCluster, name: str) -> int:
-    """Return the index of the worker that runs task 0, after waiting for any rebalance in progress."""
-    owners: list[int] = []
-
-    def is_assigned() -> bool:
-        with suppress(KeyError, StopIteration):  # unassigned, or assigned to the worker before its restart
-            owners.append(cluster.workers.index(cluster.worker(cluster.owners(name)["0"])))
-        return bool(owners)
-
-    cluster.wait_until("a worker runs the task", is_assigned)
-    return owners[0]
-
-
 @pytest.mark.one_a_day("mode")
 @pytest.mark.parametrize("mode", ["cdc", "append"])
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
@@ -162,21 +111,21 @@ def test_table_equals_the_topic_after_kills(
     changes = Changes(kafka.bootstrap, name, is_append=mode == "append", seed=7)
     changes.produce(BACKLOG)
     two_workers.start_dead()
-    sink = Sink(kind, name, tmp_path, mode)
+    sink = TableSink(kind, name, tmp_path, mode, partitions=PARTITIONS)
     two_workers.create(name, sink.config)
-    two_workers.wait_until("the backlog is in the table", lambda: sum(sink.load()[1].values()) >= BACKLOG)
+    two_workers.wait_until("the backlog is in the table", lambda: sum(sink.offsets().values()) >= BACKLOG)
     with changes.flowing():
         for _ in range(KILLS):
-            offsets = sink.load()[1]
-            two_workers.wait_until("commits follow", lambda: sink.load()[1] != offsets)  # noqa: B023 - called at once
+            offsets = sink.offsets()
+            two_workers.wait_until("commits follow", lambda: sink.offsets() != offsets)  # noqa: B023 - called at once
             owner = find_owner(two_workers, name)
             two_workers.kill_worker(owner)  # as `kill -9` does
-            offsets = sink.load()[1]
-            two_workers.wait_until("other tasks commit", lambda: sink.load()[1] != offsets)  # noqa: B023
+            offsets = sink.offsets()
+            two_workers.wait_until("other tasks commit", lambda: sink.offsets() != offsets)  # noqa: B023
             two_workers.start_worker(owner)
             two_workers.wait_for_states(name, ["RUNNING"] * 3)
-    two_workers.wait_until("all records are in the table", lambda: sink.load()[1] == changes.ends)
-    rows, _ = sink.load()
+    two_workers.wait_until("all records are in the table", lambda: sink.offsets() == changes.ends)
+    rows = sink.rows()
     assert len(rows) == len({item["id"] for item in rows}), "a row was written twice"
     assert {item["id"]: item["name"] for item in rows} == changes.rows
     two_workers.delete(name)
@@ -190,17 +139,17 @@ def test_offsets_over_rest_change_those_of_the_table(
     changes = Changes(kafka.bootstrap, name, is_append=True, seed=7)
     changes.produce(20)
     two_workers.start_dead()
-    sink = Sink(kind, name, tmp_path, "append")
+    sink = TableSink(kind, name, tmp_path, "append", partitions=PARTITIONS)
     two_workers.create(name, sink.config)
-    two_workers.wait_until("the records are in the table", lambda: sink.load()[1] == changes.ends)
+    two_workers.wait_until("the records are in the table", lambda: sink.offsets() == changes.ends)
     two_workers.stop(name)
     two_workers.wait_for_states(name, ["STOPPED"])
     worker = two_workers.workers[0]
     two_workers.wait_until(
         "the offsets are deleted", lambda: worker.delete(f"/connectors/{name}/offsets").status == 200
     )
-    assert sink.load()[1] == {}
+    assert sink.offsets() == {}
     two_workers.resume(name)
-    two_workers.wait_until("the records are in the table again", lambda: sink.load()[1] == changes.ends)
-    assert len(sink.load()[0]) == 40
+    two_workers.wait_until("the records are in the table again", lambda: sink.offsets() == changes.ends)
+    assert len(sink.rows()) == 40
     two_workers.delete(name)

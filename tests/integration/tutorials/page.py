@@ -37,6 +37,7 @@ _READ_ONLY: Final = (
     "kraal status",
     "kraal topics",
     "psql -d copy ",
+    "python rows.py ",
 )
 
 

@@ -19,5 +19,6 @@ def test_connectors_migrate_from_a_java_worker_as_documented(follow: Follow) -> 
 
 
 @pytest.mark.slow
-def test_table_changes_are_copied_as_documented(follow: Follow) -> None:
-    follow("cdc.md", "postgresql")
+@pytest.mark.parametrize("page", ["cdc.md", "lakehouse.md"])
+def test_table_changes_are_copied_as_documented(page: str, follow: Follow) -> None:
+    follow(page, "postgresql")

@@ -24,6 +24,7 @@ from tests.fakes.tables.records import (
     KEY,
     ROW,
     TOPIC,
+    Node,
     Record,
     batch,
     change_event,
@@ -177,6 +178,27 @@ def test_mark_of_deletes_is_added_to_a_table(lake: Lake) -> None:
     lake.writer(marks_deletes=True).write(tombstone(1), start=2)
     rows = {item["id"]: (item["name"], item["__deleted"]) for item in lake.read().to_pylist()}
     assert rows == {1: ("a", True), 2: ("b", None)}
+
+
+def test_unavailable_array_keeps_the_value_of_the_table(lake: Lake) -> None:
+    elements: dict[str, Node] = {
+        "words": {"type": "string", "optional": True},
+        "numbers": {"type": "int32", "optional": True},
+    }
+    arrays = [field(name, "array", items=element) for name, element in elements.items()]
+    schema = change_event(struct(field("id", "int32"), field("name"), *arrays))
+    octets = list(PLACEHOLDER.encode())
+    kept: dict[str, list[Any]] = {"words": ["x", None], "numbers": [1, 2]}
+    similar: dict[str, list[Any]] = {"words": [PLACEHOLDER, "x"], "numbers": [*octets[:-1], 0]}
+    writer = lake.writer("cdc")
+    writer.write(event("c", 1, "a", schema, **kept), event("c", 2, "a", schema, words=[], numbers=None))
+    writer.write(
+        event("u", 1, "b", schema, words=[PLACEHOLDER], numbers=octets),
+        event("u", 2, "b", schema, **similar),
+        start=2,
+    )
+    rows = sorted(lake.read().to_pylist(), key=lambda item: int(item["id"]))
+    assert rows == [{"id": 1, "name": "b", **kept}, {"id": 2, "name": "b", **similar}]
 
 
 # --- exactly once -----------------------------------------------------------------------------------------
