@@ -97,12 +97,11 @@ class Jvm:
         try:
             stdin = _pipe(self.process.stdin)
             scan = None if plugins.scan is None else json.loads(plugins.scan)
-            command_line = None if file is None else file.command
             message = {
                 "token": token,
                 "plugins": dict(plugins.properties),
                 "scan": scan,
-                "command": command_line,
+                "command": None if file is None else file.command,
             }
             stdin.write(json.dumps(message) + "\n")
             stdin.flush()
