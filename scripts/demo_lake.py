@@ -237,8 +237,7 @@ def run(port: int, directory: Path, stack: ExitStack) -> None:
     say("")
     say(instances_table(cluster, demo.names))
     say("")
-    say("The first rows are in both tables:")
-    say(demo.check())
+    say(f"The first rows are in both tables:\n{demo.check()}")
     say("")
     with demo.changing():
         demo.show_flow()
@@ -247,5 +246,4 @@ def run(port: int, directory: Path, stack: ExitStack) -> None:
         demo.show_flow()
     say("")
     say("The table does not change any more; waiting for the last changes ...")
-    say("All tables are equal:")
-    say(demo.check())
+    say(f"All tables are equal:\n{demo.check()}")

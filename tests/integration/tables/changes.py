@@ -16,7 +16,7 @@ INITIAL_ROWS: Final = 30
 NULL_PROBABILITY: Final = 0.15
 SENTINEL: Final = 0
 """The key of a row that only `mark` changes."""
-_INTERVAL_S: Final = 0.05
+_INTERVAL_S: Final = 0.3
 
 
 class Changes:

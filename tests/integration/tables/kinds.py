@@ -15,7 +15,7 @@ _LETTERS: Final = "aZ09 _-'\"\\\n\täß漢🙂"
 _EPOCH: Final = datetime(1930, 1, 1)  # noqa: DTZ001 - a timestamp without a zone
 _RANGE_US: Final = 200 * 365 * 86_400_000_000
 _DAY_US: Final = 86_400_000_000
-_LARGE_COUNT: Final = 400
+_LARGE_COUNT: Final = 300
 """Repetitions with which a value exceeds two kilobytes; PostgreSQL then stores it outside of the row (TOAST)."""
 
 Normalize = Callable[[str], object]
