@@ -104,14 +104,9 @@ class EmbeddedCluster:
             self.outside.committed, lambda: {task for w in self.alive for task in w.engine.running}
         )
         self.broker = FakeGroupBroker(self.scheduler)
-        self.options = GroupOptions(
-            group_id="cluster", session_timeout_s=SESSION_TIMEOUT_S, rebalance_timeout_s=REBALANCE_TIMEOUT_S
-        )
-        self.member = MemberSettings(
-            max_delay_s=max_delay_s,
-            session_timeout_s=SESSION_TIMEOUT_S,
-            rebalance_timeout_s=REBALANCE_TIMEOUT_S,
-        )
+        timeouts = {"session_timeout_s": SESSION_TIMEOUT_S, "rebalance_timeout_s": REBALANCE_TIMEOUT_S}
+        self.options = GroupOptions(group_id="cluster", **timeouts)
+        self.member = MemberSettings(max_delay_s=max_delay_s, **timeouts)
         self.protocol = protocol
         self.transactions = FakeTransactions("cluster", self.offsets) if exactly_once else None
         self.transactional = transactional or exactly_once

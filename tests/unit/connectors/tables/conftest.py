@@ -108,3 +108,10 @@ def _raise(partition: TopicPartition, offset: int, error: BaseException) -> None
 @pytest.fixture(params=["iceberg", "delta"])
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     return Lake(request.param, tmp_path)
+
+
+def list_files(lake: Lake) -> set[str]:
+    handle = lake.open().load([]).handle
+    if lake.kind == "delta":
+        return set(handle.file_uris())
+    return {task.file.file_path for task in handle.scan().plan_files()}

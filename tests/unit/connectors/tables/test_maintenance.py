@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -13,8 +12,7 @@ from kraal.connectors.tables.layout import TableLayout, parse_partition_by
 from kraal.connectors.tables.maintenance import Maintenance, maintain_table
 from kraal.connectors.tables.table import Conflict
 from tests.fakes.tables.records import row
-from tests.unit.connectors.tables.conftest import Lake
-from tests.unit.connectors.tables.test_writer import list_files
+from tests.unit.connectors.tables.conftest import Lake, list_files
 
 TIMEOUT_S = 60.0
 
@@ -76,7 +74,7 @@ def test_old_versions_are_removed(lake: Lake) -> None:
     writer = lake.writer(layout=TableLayout(properties=dict([property_name])))
     for number in range(5):
         writer.write(row(number, "a"), start=number)
-    time.sleep(0.01)  # versions have the age of at least a millisecond
+    threading.Event().wait(0.01)  # versions have the age of at least a millisecond
     result = maintain_table(lake.open())
     if lake.kind == "iceberg":
         assert len(lake.open().load([]).handle.snapshots()) == 1
@@ -109,7 +107,7 @@ def test_commits_and_maintenance_do_not_lose_rows(lake: Lake) -> None:
     thread = threading.Thread(target=maintain)
     thread.start()
     writer = lake.writer("append")
-    writer.writer._sleep = time.sleep
+    writer.writer._sleep = threading.Event().wait
     for number in range(1, 13):
         writer.write(row(number, "a"), start=number)
     is_done.set()
