@@ -7,21 +7,31 @@ were read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from typing_extensions import override
 
 from kraal.connectors.tables.changes import cast_table
 from kraal.connectors.tables.evolution import SchemaChange, evolve
-from kraal.connectors.tables.iceberg import simplify
+from kraal.connectors.tables.iceberg import OFFSETS, format_offsets, parse_offsets, simplify
+from kraal.connectors.tables.reports import (
+    SCHEMA_CHANGES,
+    format_schema_changes,
+    get_count,
+    parse_schema_changes,
+)
 from kraal.connectors.tables.table import Changes, Conflict, LakeTable, SchemaRefused, TableState
-from kraal.plugins.api import RetriableError, TopicPartition
+from kraal.metrics.table_reports import MAX_COMMITS
+from kraal.plugins.api import RetriableError, TableCommit, TableReport, TableSchemaChange, TopicPartition
 
 NO_OFFSET: Final = -1
 """The version of an application transaction whose partition has no offset, because versions cannot be removed."""
+_MAX_HISTORY: Final = 100
+"""Maximum number of commits whose information is read from the log."""
 _IS_DELETE: Final = "__kraal_is_delete"
 _MASK: Final = "__kraal_unavailable_"
 """The prefix of the columns with the masks of unavailable values; the number of the column follows."""
@@ -29,6 +39,8 @@ _MASK: Final = "__kraal_unavailable_"
 
 class DeltaLakeTable(LakeTable):
     """A table at a path or URL. Implements `LakeTable`."""
+
+    format = "delta"
 
     def __init__(
         self,
@@ -41,6 +53,8 @@ class DeltaLakeTable(LakeTable):
         self._connector = connector
         self._storage_options = dict(storage_options or {}) or None
         self._partition_by = list(partition_by)
+        self._history: tuple[str, list[Mapping[str, Any]]] = "", []
+        """The id of the table, and the information of its latest commits, newest first."""
 
     @override
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
@@ -78,7 +92,7 @@ class DeltaLakeTable(LakeTable):
         changes: Changes,
         offsets: Mapping[TopicPartition, int],
         check: Callable[[], None],
-    ) -> None:
+    ) -> Any:
         from deltalake import write_deltalake  # noqa: PLC0415 - heavy
 
         table = state.handle
@@ -87,7 +101,7 @@ class DeltaLakeTable(LakeTable):
         with _explain_errors(self.name, self._has_moved(state)):
             if table is None:
                 table = self._create(schema)
-            properties = self._make_properties(offsets)
+            properties = self._make_properties(offsets, changes.schema_changes)
             check()
             if changes.is_append or changes.truncates:
                 write_deltalake(
@@ -102,6 +116,52 @@ class DeltaLakeTable(LakeTable):
                 if any(table.transaction_version(self._get_app_id(p)) != end for p, end in offsets.items()):
                     # A merge that changes no row makes no commit.
                     write_deltalake(table, changes.rows[:0], mode="append", commit_properties=properties)
+        return table
+
+    @override
+    def describe(self, handle: Any) -> TableReport:
+        files = pa.table(handle.get_add_actions())
+        history = self._read_history(handle)
+        counts = files["num_records"]
+        columns = simplify(pa.schema(handle.schema().to_arrow()))
+        return TableReport(
+            table=self.name,
+            format=self.format,
+            version=str(handle.version()),
+            rows=None if counts.null_count else pc.sum(counts).as_py() or 0,
+            files=files.num_rows,
+            size_bytes=pc.sum(files["size_bytes"]).as_py() or 0,
+            columns={column.name: str(column.type) for column in columns},
+            commits=[self._describe_commit(commit) for commit in history[:MAX_COMMITS]],
+            schema_changes=[change for commit in history for change in _get_schema_changes(commit)],
+        )
+
+    def _read_history(self, handle: Any) -> list[Mapping[str, Any]]:
+        """Return the information of the latest commits; only commits that are not known yet are read."""
+        table_id, version = handle.metadata().id, handle.version()
+        known_id, known = self._history
+        if known_id != table_id or not known or known[0]["version"] > version:
+            known = []
+        missing = min(_MAX_HISTORY, version - known[0]["version"]) if known else _MAX_HISTORY
+        commits = [*(handle.history(missing) if missing else ()), *known][:_MAX_HISTORY]
+        self._history = table_id, commits
+        return commits
+
+    def _describe_commit(self, commit: Mapping[str, Any]) -> TableCommit:
+        offsets, counts = commit.get(f"{OFFSETS}{self._connector}"), commit.get("operationMetrics") or {}
+        return TableCommit(
+            version=str(commit["version"]),
+            time_ms=commit.get("timestamp"),
+            operation=str(commit.get("operation", "")).lower(),
+            offsets=None if offsets is None else parse_offsets(offsets),
+            rows_added=get_count(counts, "num_target_rows_inserted", get_count(counts, "num_added_rows")),
+            rows_updated=get_count(counts, "num_target_rows_updated", 0),
+            rows_deleted=get_count(counts, "num_target_rows_deleted"),
+            files_added=get_count(counts, "num_target_files_added", get_count(counts, "num_added_files")),
+            files_removed=get_count(
+                counts, "num_target_files_removed", get_count(counts, "num_removed_files")
+            ),
+        )
 
     @override
     def set_offsets(self, state: TableState, offsets: Mapping[TopicPartition, int | None]) -> None:
@@ -143,17 +203,34 @@ class DeltaLakeTable(LakeTable):
             storage_options=self._storage_options,
         )
 
-    def _make_properties(self, offsets: Mapping[TopicPartition, int]) -> Any:
+    def _make_properties(
+        self, offsets: Mapping[TopicPartition, int], schema_changes: Sequence[TableSchemaChange] = ()
+    ) -> Any:
         from deltalake import CommitProperties, Transaction  # noqa: PLC0415 - heavy
 
         transactions = [
             Transaction(self._get_app_id(partition), offset) for partition, offset in sorted(offsets.items())
         ]
-        return CommitProperties(app_transactions=transactions, max_commit_retries=0)
+        information = {
+            f"{OFFSETS}{self._connector}": format_offsets(
+                {partition: offset for partition, offset in offsets.items() if offset != NO_OFFSET}
+            )
+        }
+        if schema_changes:
+            information[SCHEMA_CHANGES] = format_schema_changes(schema_changes)
+        return CommitProperties(
+            custom_metadata=information, app_transactions=transactions, max_commit_retries=0
+        )
 
     def _get_app_id(self, partition: TopicPartition) -> str:
         """Return the id of a partition's application transaction; topics contain no slash."""
         return f"kraal/{self._connector}/{partition.topic}/{partition.partition}"
+
+
+def _get_schema_changes(commit: Mapping[str, Any]) -> list[TableSchemaChange]:
+    text = commit.get(SCHEMA_CHANGES)
+    version, time_ms = str(commit["version"]), commit.get("timestamp")
+    return [] if text is None else parse_schema_changes(text, version, time_ms)
 
 
 def _check_changes(name: str, changes: list[SchemaChange]) -> None:

@@ -19,12 +19,29 @@ import pyarrow.compute as pc
 from typing_extensions import override
 
 from kraal.connectors.tables.changes import cast_table
-from kraal.connectors.tables.merge import drop_matches, fill_unavailable_values, find_matches, get_keys
+from kraal.connectors.tables.merge import (
+    count_changes,
+    drop_matches,
+    fill_unavailable_values,
+    find_matches,
+    get_keys,
+)
+from kraal.connectors.tables.reports import (
+    SCHEMA_CHANGES,
+    format_schema_changes,
+    get_count,
+    parse_schema_changes,
+)
 from kraal.connectors.tables.table import Changes, Conflict, LakeTable, SchemaRefused, TableState
-from kraal.plugins.api import RetriableError, TopicPartition
+from kraal.metrics.table_reports import MAX_COMMITS
+from kraal.plugins.api import RetriableError, TableCommit, TableReport, TableSchemaChange, TopicPartition
 
 OFFSETS: Final = "kraal.offsets."
 """The prefix of the property with the offsets; the name of the connector follows."""
+ROWS: Final = "kraal.rows"
+"""The property of a snapshot with the numbers of rows that it adds, updates and deletes, as JSON."""
+_MAX_SNAPSHOTS: Final = 1000
+"""Maximum number of snapshots whose schema changes are read."""
 _NO_RETRIES: Final = {"commit.retry.num-retries": "0"}
 """pyiceberg would repeat a commit after a conflict without comparing the offsets."""
 _MAX_LITERALS: Final = 200
@@ -45,6 +62,8 @@ _RETRIABLE: Final = frozenset(
 
 class IcebergTable(LakeTable):
     """A table in a catalog. Implements `LakeTable`."""
+
+    format = "iceberg"
 
     def __init__(
         self,
@@ -90,10 +109,12 @@ class IcebergTable(LakeTable):
         changes: Changes,
         offsets: Mapping[TopicPartition, int],
         check: Callable[[], None],
-    ) -> None:
+    ) -> Any:
         with _explain_errors(self.name):
             table = state.handle if state.handle is not None else self._create(schema)
             transaction, properties = self._begin(table, dict(offsets))
+            if changes.schema_changes:
+                properties[SCHEMA_CHANGES] = format_schema_changes(changes.schema_changes)
             if schema != state.schema and state.handle is not None:
                 try:
                     with transaction.update_schema() as update:
@@ -106,6 +127,42 @@ class IcebergTable(LakeTable):
                 _rewrite(transaction, table, schema, changes, properties)
             check()
             transaction.commit_transaction()
+        return table
+
+    @override
+    def describe(self, handle: Any) -> TableReport:
+        metadata = handle.metadata
+        snapshots = _list_snapshots(metadata)
+        summary = {} if not snapshots else snapshots[0].summary or {}
+        changed = [change for snapshot in snapshots for change in _get_schema_changes(snapshot)]
+        columns = simplify(handle.schema().as_arrow())
+        return TableReport(
+            table=self.name,
+            format=self.format,
+            version=str(snapshots[0].snapshot_id) if snapshots else "",
+            rows=get_count(summary, "total-records"),
+            files=get_count(summary, "total-data-files"),
+            size_bytes=get_count(summary, "total-files-size"),
+            columns={column.name: str(column.type) for column in columns},
+            commits=[self._describe_commit(snapshot) for snapshot in snapshots[:MAX_COMMITS]],
+            schema_changes=changed,
+        )
+
+    def _describe_commit(self, snapshot: Any) -> TableCommit:
+        summary = snapshot.summary or {}
+        offsets, rows = summary.get(self._property), summary.get(ROWS)
+        counts = json.loads(rows) if rows else {}
+        return TableCommit(
+            version=str(snapshot.snapshot_id),
+            time_ms=snapshot.timestamp_ms,
+            operation="" if snapshot.summary is None else snapshot.summary.operation.value,
+            offsets=None if offsets is None else parse_offsets(offsets),
+            rows_added=counts.get("added", get_count(summary, "added-records", 0)),
+            rows_updated=counts.get("updated", 0),
+            rows_deleted=counts.get("deleted", get_count(summary, "deleted-records", 0)),
+            files_added=get_count(summary, "added-data-files", 0),
+            files_removed=get_count(summary, "deleted-data-files", 0),
+        )
 
     @override
     def set_offsets(self, state: TableState, offsets: Mapping[TopicPartition, int | None]) -> None:
@@ -211,6 +268,24 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
     }
 
 
+def _list_snapshots(metadata: Any) -> list[Any]:
+    """Return the latest snapshots of the main branch, newest first."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    snapshots: list[Any] = []
+    snapshot = metadata.current_snapshot()
+    while snapshot is not None and len(snapshots) < _MAX_SNAPSHOTS:
+        snapshots.append(snapshot)
+        snapshot = by_id.get(snapshot.parent_snapshot_id)
+    return snapshots
+
+
+def _get_schema_changes(snapshot: Any) -> list[TableSchemaChange]:
+    text = (snapshot.summary or {}).get(SCHEMA_CHANGES)
+    return (
+        [] if text is None else parse_schema_changes(text, str(snapshot.snapshot_id), snapshot.timestamp_ms)
+    )
+
+
 def simplify(schema: pa.Schema) -> pa.Schema:
     """Return a schema with Arrow's basic types and without metadata."""
     return pa.schema([pa.field(c.name, _simplify_type(c.type), nullable=c.nullable) for c in schema])
@@ -243,7 +318,7 @@ def _rewrite(
     row_filter = AlwaysTrue() if changes.truncates else _make_filter(changes)
     scan = ArrowScan(transaction.table_metadata, table.io, transaction.table_metadata.schema(), AlwaysTrue())
     replaced_files: list[Any] = []
-    rows, remaining = changes.rows, []
+    rows, remaining, matches = changes.rows, [], []
     for task in table.scan(row_filter=row_filter).plan_files() if table.current_snapshot() else ():
         if not changes.truncates:
             file_rows = cast_table(scan.to_table([task]).combine_chunks(), schema)
@@ -252,8 +327,13 @@ def _rewrite(
                 continue
             rows = fill_unavailable_values(rows, changes, file_rows, match)
             remaining.append(drop_matches(file_rows, match))
+            matches.append(match)
         replaced_files.append(task.file)
-    producer = transaction.update_snapshot(snapshot_properties=dict(properties)).overwrite()
+    counts = count_changes(changes, matches)
+    if changes.truncates:
+        counts["deleted"] = sum(data_file.record_count for data_file in replaced_files)
+    snapshot_properties = {**properties, ROWS: json.dumps(counts)}
+    producer = transaction.update_snapshot(snapshot_properties=snapshot_properties).overwrite()
     with producer as update:
         update.delete_by_predicate(row_filter)
         for data_file in replaced_files:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +39,14 @@ def get_keys(changes: Changes) -> pa.Table:
     """Return the keys of all changes: first those of the new rows, then those of the deletes."""
     keys = changes.rows.select(list(changes.key))
     return keys if changes.deletes is None else pa.concat_tables([keys, changes.deletes.cast(keys.schema)])
+
+
+def count_changes(changes: Changes, matches: Sequence[Match]) -> dict[str, int]:
+    """Return how many rows changes add, update and delete, given their matches in all files."""
+    matched = pa.concat_arrays([pa.array([], pa.int64()), *(match.changes for match in matches)]).unique()
+    total, row_count = len(matched), changes.rows.num_rows
+    updated = pc.sum(pc.less(matched, row_count)).as_py() or 0
+    return {"added": row_count - updated, "updated": updated, "deleted": total - updated}
 
 
 def drop_matches(file_rows: pa.Table, match: Match) -> pa.Table:

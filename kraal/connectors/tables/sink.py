@@ -38,7 +38,7 @@ from kraal.plugins.api import (
     TopicPartition,
 )
 
-_COLUMNS: Final = ("topic", "partition", "offset", "key", "value")
+_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 
 
 class TableSinkTask(SinkTask):
@@ -64,7 +64,7 @@ class TableSinkTask(SinkTask):
         self.batch_interval_s = float(parsed["commit.interval.ms"]) / 1000  # type: ignore[arg-type]
         self.max_batch_records = int(parsed["commit.records"])  # type: ignore[call-overload]
         table = self.open_table({**config, "name": context.connector})
-        self._writer = TableWriter(table, make_writer_settings(parsed))
+        self._writer = TableWriter(table, make_writer_settings(parsed), report_table=context.report_table)
 
     @override
     def stored_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -75,7 +75,8 @@ class TableSinkTask(SinkTask):
     def write(self, batch: SinkBatch) -> None:
         assert self._writer is not None  # noqa: S101 - set by start
         records: Any = batch.frame.toArrow() if batch.table is None else batch.table
-        self._writer.write(records.select(_COLUMNS), batch.ranges, _refuse, batch.check_owned)
+        columns = [name for name in _COLUMNS if name in records.column_names]
+        self._writer.write(records.select(columns), batch.ranges, _refuse, batch.check_owned)
 
 
 def _refuse(partition: TopicPartition, offset: int, error: BaseException) -> None:

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,8 +16,9 @@ from kraal.connectors.tables.changes import BatchChanges, ChangeSettings, cast_t
 from kraal.connectors.tables.envelopes import read_envelopes
 from kraal.connectors.tables.evolution import SchemaMismatch, apply_policy, evolve
 from kraal.connectors.tables.positions import Ranges, find_starts
+from kraal.connectors.tables.reports import TableReporter
 from kraal.connectors.tables.table import Changes, Conflict, LakeTable, TableState
-from kraal.plugins.api import DataException, RetriableError, TopicPartition
+from kraal.plugins.api import DataException, RetriableError, TableReport, TableSchemaChange, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -41,15 +42,23 @@ class TableWriter:
     """Writes the partitions of one task to a table. Not thread-safe."""
 
     def __init__(
-        self, table: LakeTable, settings: WriterSettings, sleep: Callable[[float], None] = time.sleep
+        self,
+        table: LakeTable,
+        settings: WriterSettings,
+        sleep: Callable[[float], None] = time.sleep,
+        report_table: Callable[[TableReport], None] = lambda _: None,
     ) -> None:
         self._table, self._settings, self._sleep = table, settings, sleep
+        self._reporter = TableReporter(table, report_table)
         self._expected: dict[TopicPartition, int] = {}
         """The next offsets in the table when it was last read or written."""
 
     def read_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the next offsets of partitions, as the table stores them, and continue there."""
-        self._expected = dict(self._table.load(partitions).offsets)
+        state = self._table.load(partitions)
+        self._expected = dict(state.offsets)
+        self._reporter.assign(partitions)
+        self._reporter.report(state.handle, self._expected)
         return self._expected
 
     def write(
@@ -62,7 +71,8 @@ class TableWriter:
         """Commit the records that the table does not contain yet.
 
         Args:
-            records: columns topic, partition, offset, key and value; key and value are envelopes.
+            records: columns topic, partition, offset, key and value, and optionally timestamp; key and value are
+                envelopes.
             ranges: the offsets `[start, end)` of each partition.
             report: receives each record that cannot be written; may raise.
             check_owned: called immediately before the commit; may raise to prevent it.
@@ -76,15 +86,17 @@ class TableWriter:
             state = self._table.load(ranges.keys())
             starts = find_starts(ranges, state.offsets, self._expected)
             if all(starts[partition] == end for partition, (_, end) in ranges.items()):
+                handle = state.handle
                 break  # the commit of an earlier attempt has succeeded, or another task has written the records
             if prepared is None or prepared.starts != starts:
                 prepared = self._prepare(records, ranges, starts, report)
             if state.schema is None and not prepared.result.changes.rows.num_rows:
                 return  # no row exists that could be deleted, and the schema of a new table is unknown
             try:
-                self._commit(state, prepared, ranges, check_owned)
+                handle = self._commit(state, prepared, ranges, check_owned)
                 break
             except Conflict as exc:
+                self._reporter.record_conflict()
                 log.info("%s: Repeating a commit after a conflict: %s", self._table.name, exc)
                 self._sleep(random.uniform(0, min(_MAX_DELAY_S, 0.05 * 2**attempt)))  # noqa: S311 - no secret
         else:
@@ -92,6 +104,8 @@ class TableWriter:
                 f"{self._table.name}: {MAX_ATTEMPTS} commits have failed because other writers have committed"
             )
         self._expected |= {partition: end for partition, (_, end) in ranges.items()}
+        self._reporter.record_timestamps(records)
+        self._reporter.report(handle, self._expected)
 
     def _prepare(
         self, records: pa.Table, ranges: Ranges, starts: Mapping[TopicPartition, int], report: Report
@@ -136,11 +150,14 @@ class TableWriter:
 
     def _commit(
         self, state: TableState, prepared: _Prepared, ranges: Ranges, check_owned: Callable[[], None]
-    ) -> None:
+    ) -> Any:
+        """Commit the changes; return the library's object for the new version."""
+        started_s = time.monotonic()
         changes = self._store_types(prepared.result.changes)
-        schema = self._evolve(state, changes, prepared)
+        schema, schema_changes = self._evolve(state, changes, prepared)
         changes = replace(
             changes,
+            schema_changes=schema_changes,
             rows=cast_table(changes.rows, schema),
             deletes=None
             if changes.deletes is None
@@ -153,7 +170,9 @@ class TableWriter:
                     "column optional in the table"
                 )
         offsets = {partition: end for partition, (_, end) in ranges.items()}
-        self._table.commit(state, schema, changes, offsets, check_owned)
+        handle = self._table.commit(state, schema, changes, offsets, check_owned)
+        self._reporter.record_commit(time.monotonic() - started_s, len(schema_changes))
+        return handle
 
     def _store_types(self, changes: Changes) -> Changes:
         """Return the changes with types that the format supports."""
@@ -165,11 +184,16 @@ class TableWriter:
         deletes = None if changes.deletes is None else convert(changes.deletes)
         return replace(changes, rows=convert(changes.rows), deletes=deletes)
 
-    def _evolve(self, state: TableState, changes: Changes, prepared: _Prepared) -> pa.Schema:
-        """Return the schema of the table after the commit. Raises DataException that names the record and the types."""
+    def _evolve(
+        self, state: TableState, changes: Changes, prepared: _Prepared
+    ) -> tuple[pa.Schema, list[TableSchemaChange]]:
+        """Return the schema of the table after the commit, and its changes.
+
+        Raises DataException that names the record and the types.
+        """
         columns = changes.rows.schema
         if state.schema is None:
-            return columns
+            return columns, []
         missing_keys = [name for name in changes.key if name not in state.schema.names]
         try:
             if missing_keys:
@@ -184,14 +208,21 @@ class TableWriter:
                 f"{place.topic}-{place.partition}@{offset} does not fit into {self._table.name}: {exc} "
                 f"(schema.evolution={self._settings.evolution}). Change the table, or the config of the connector"
             ) from exc
+        schema_changes = []
         for change in evolution.changes:
             row = prepared.result.first_rows.get(change.column.partition(".")[0], 0)
             place, offset = _locate(prepared.places, row)
-            log.info(
-                "%s: Schema change: %s, because of %s-%s@%s",
-                self._table.name, change, place.topic, place.partition, offset,
-            )  # fmt: skip
-        return evolution.schema
+            old_type = None if change.old is None else str(change.old)
+            schema_changes.append(
+                TableSchemaChange(
+                    record=f"{place.topic}-{place.partition}@{offset}",
+                    column=change.column,
+                    old_type=old_type,
+                    new_type=str(change.new),
+                )
+            )
+            log.info("%s: Schema change: %s", self._table.name, schema_changes[-1])
+        return evolution.schema, schema_changes
 
 
 @dataclass(frozen=True, slots=True)
