@@ -23,6 +23,7 @@ _PATHS: Final = {
     "dead_letters": "/connectors/{connector}/dead-letters",
     "events": "/events",
     "proofs": "/connectors/{connector}/proof",
+    "tables": "/connectors/{connector}/tables",
 }
 
 
@@ -57,6 +58,7 @@ class Features:
     dead_letters: bool = False
     events: bool = False
     proofs: bool = False
+    tables: bool = False
 
 
 def detect_features(root: Any, document: Any, *, admin: bool = False) -> Features:
