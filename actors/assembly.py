@@ -42,10 +42,12 @@ from kraal.cluster.views.snapshot import Published, Snapshot, Stage
 from kraal.config.connector.trimmed import trim_config
 from kraal.core.ids import Instance, TaskId, TopicName
 from kraal.engine.api import TaskSpec
+from kraal.journal.events import EventKind
 from kraal.journal.journal import Journal
 from kraal.metrics.delivery import DeliveryMetrics
 from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.series import Series
+from kraal.metrics.table_reports import TableReport, find_new_changes
 
 if TYPE_CHECKING:
     from actors.membership.api import Membership
@@ -374,6 +376,8 @@ class _ActorFactory:
             may_read=ReadPermission(task, wanted.incarnation.version, self.published, parts.clock),
             assigned=partial(self.metrics.record_partitions, task),
             backlog=partial(self.metrics.record_backlog, task),
+            ends=partial(self.metrics.record_ends, task),
+            report_table=partial(_record_table, self.metrics, self.journal, task),
             working=self.metrics.track(task),
             counts_records=self.ledger is not None,
         )
@@ -410,6 +414,13 @@ class _ActorFactory:
                 publish=self.metrics.publish,
             ),
         )
+
+
+def _record_table(metrics: MetricsRegistry, journal: Journal, task: TaskId, report: TableReport) -> None:
+    """Publish a report of a task, and record new changes of the table's schema as events. Called on any thread."""
+    before = metrics.record_table(task, report)
+    for change in () if before is None else find_new_changes(before, report):
+        journal.record_event(EventKind.SCHEMA, f"{report.table}: {change}", task)
 
 
 def _report_lost_ledger(error: BaseException) -> None:

@@ -45,6 +45,7 @@ from web.routes import (
     plugins,
     progress,
     root,
+    tables,
     tasks,
     topics,
 )
@@ -114,9 +115,10 @@ def create_apps(
     its counters are also exported as metrics; by default, a new one is created from the limits in `settings`.
 
     Without `scrape`, `/metrics` is not served. Without `stall_detection`, `expand=supervision` is ignored. Without
-    `progress`, `expand=progress` is ignored and `/connectors/{c}/series` is not served. Without `dead_letters`, dead
-    letters are not served. Without `proofs`, `/connectors/{c}/proof` is not served. Without `ledger`, the actor that
-    counts delivered records, `/connectors/{c}/ledger` is not served. Without `journal`, no events are recorded.
+    `progress`, `expand=progress` is ignored, and `/connectors/{c}/series` and `/connectors/{c}/tables` are not served.
+    Without `dead_letters`, dead letters are not served. Without `proofs`, `/connectors/{c}/proof` is not served.
+    Without `ledger`, the actor that counts delivered records, `/connectors/{c}/ledger` is not served. Without
+    `journal`, no events are recorded.
     """
     services = Services(
         herder=herder,
@@ -156,7 +158,7 @@ def _main_endpoints(
     """Return the endpoints of the main listeners."""
     return [
         *connectors.ENDPOINTS,
-        *(() if services.progress is None else progress.ENDPOINTS),
+        *(() if services.progress is None else (*progress.ENDPOINTS, *tables.ENDPOINTS)),
         *tasks.ENDPOINTS,
         *internal.ENDPOINTS,
         *topics.ENDPOINTS,

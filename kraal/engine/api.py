@@ -28,6 +28,7 @@ from kraal.core.offsets import Offset, SourcePartition, TopicPartition
 from kraal.ledger.counts import BatchEntry
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.metrics.stalls.down_parts import DownPart
+from kraal.metrics.table_reports import TableReport, ignore_report
 from kraal.metrics.task import NO_PHASE, Phase
 from kraal.metrics.thread_pools import PoolState
 from kraal.proof.result import ProofResult
@@ -145,6 +146,13 @@ class TaskSpec:
     for its consumer group or ends. Thread-safe; returns at once."""
     backlog: ReportBacklog = field(default=_ignore_backlog, compare=False)
     """Receives the backlog of a sink task."""
+    ends: Callable[[Mapping[TopicPartition, tuple[int, int]]], None] = field(
+        default=lambda _: None, compare=False
+    )
+    """Receives the position and the end of each partition of a sink task, before and after each batch. Thread-safe;
+    returns at once."""
+    report_table: Callable[[TableReport], None] = field(default=ignore_report, compare=False)
+    """Receives the state of a table that a sink task writes. Thread-safe; returns at once."""
     working: StepReporter = field(default=_ignore_step, compare=False)
     """Receives the start and end of each step."""
     transactions: Transactions | None = field(default=None, compare=False, repr=False)

@@ -51,6 +51,7 @@ class ExecutorContext:
             worker=self.view,
             connector_config=spec.connector_config,
             max_records=self.batches(spec).max_records,
+            report_table=spec.report_table,
         )
 
     def batches(self, spec: TaskSpec) -> Batches:

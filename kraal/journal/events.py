@@ -26,6 +26,7 @@ class EventKind(StrEnum):
     AUTO_RESTART = "auto_restart"
     GIVEN_UP = "given_up"
     OFFSETS = "offsets"
+    SCHEMA = "schema"
     LOGGER = "logger"
     WORKER = "worker"
 

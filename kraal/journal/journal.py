@@ -1,6 +1,7 @@
 """The journal: recording by the herder, reading by REST, and listeners.
 
-The herder's thread records all entries except log lines, which any thread may record. Reads are thread-safe.
+The herder's thread records all entries except log lines and events, which any thread may record. Reads are
+thread-safe.
 """
 
 from __future__ import annotations
@@ -98,13 +99,13 @@ class Journal:
         finally:
             self._thread_state.is_notifying = False
 
-    # -- recording, on the herder's thread -------------------------------------------------------------------
-
     def record_event(self, kind: EventKind, text: str, about: Instance | None = None, by: str = "") -> None:
-        """Record an event with the current time."""
+        """Record an event with the current time. Thread-safe."""
         if self.enabled:
             self.events.add(kind, text, about, by)
             self._notify("events", None)
+
+    # -- recording, on the herder's thread -------------------------------------------------------------------
 
     def record_cause(self, instances: Iterable[Instance], cause: Cause, *, amends: bool = False) -> None:
         """Record the cause of the next states of these instances; see `States.record_cause`."""

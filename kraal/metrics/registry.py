@@ -12,8 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kraal.core.ids import ConnectorName, Instance, State, TaskId
+from kraal.core.offsets import TopicPartition
 from kraal.metrics.group import GroupMetrics, no_rebalance
+from kraal.metrics.partition_lags import PartitionLags, next_lags
 from kraal.metrics.stalls.work import Backlog, Step, Work, next_backlog, next_exact_backlog
+from kraal.metrics.table_reports import TableReport
 from kraal.metrics.task import TaskMetrics, Time
 from kraal.metrics.windows import Sampled, Windows
 
@@ -65,6 +68,10 @@ class CurrentMetrics:
     partitions: Mapping[TaskId, int]
     backlogs: Mapping[TaskId, Backlog]
     """The backlogs of sink tasks that have reported one."""
+    lags: Mapping[TaskId, PartitionLags]
+    """The lags of the partitions of sink tasks that have reported them."""
+    tables: Mapping[TaskId, Mapping[str, TableReport]]
+    """The latest reports of sink tasks about their tables, by table."""
     steps: Mapping[TaskId, Step]
     """Each task's current step in the engine."""
     instance_states: Mapping[Instance, InstanceState]
@@ -108,6 +115,8 @@ class MetricsRegistry:
         self._interrupted_waits: dict[TaskId, tuple[float, float]] = {}
         """The start and the end of the wait of each sink task that has stopped while it waited for its group."""
         self._backlogs: dict[TaskId, Backlog] = {}
+        self._lags: dict[TaskId, PartitionLags] = {}
+        self._tables: dict[TaskId, Mapping[str, TableReport]] = {}
         self._no_partitions_reasons: Mapping[TaskId, str] = {}
         self._work: dict[TaskId, Work] = {}
         self._connector_startups = Startups(Sampled(windows))
@@ -120,6 +129,8 @@ class MetricsRegistry:
             tasks=self._tasks.copy(),
             partitions=self._partitions.copy(),
             backlogs=self._backlogs.copy(),
+            lags=self._lags.copy(),
+            tables=self._tables.copy(),
             steps={t: step for t, work in self._work.copy().items() if (step := work.step) is not None},
             instance_states=self._instance_states.copy(),
             no_partitions_s=self._no_partitions_s.copy(),
@@ -153,6 +164,7 @@ class MetricsRegistry:
             self._no_partitions_s.pop(task, None)
         else:
             self._backlogs.pop(task, None)
+            self._lags.pop(task, None)
             self._no_partitions_s.setdefault(task, self.time.now())
 
     def record_backlog(self, task: TaskId, records: int, *, exact: bool = False, paused: int = 0) -> None:
@@ -166,6 +178,19 @@ class MetricsRegistry:
             if exact
             else next_backlog(before, records, read_total, now_s)
         )
+
+    def record_ends(self, task: TaskId, partitions: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Publish the position and the end of each partition of a sink task. Called by one thread at a time."""
+        self._lags[task] = next_lags(self._lags.get(task, {}), partitions, self.time.now())
+
+    def record_table(self, task: TaskId, report: TableReport) -> TableReport | None:
+        """Publish the state of a table that a sink task writes; return the previous report of the table, if any.
+
+        Called by one thread at a time.
+        """
+        reports = self._tables.get(task, {})
+        self._tables[task] = {**reports, report.table: report}
+        return reports.get(report.table)
 
     def track(self, task: TaskId) -> Work:
         """Start to track a new run of a task; reports of earlier runs are ignored. Called by the task's actor."""
@@ -231,4 +256,6 @@ class MetricsRegistry:
             if since_s is not None:
                 self._interrupted_waits[instance] = (since_s, self.time.now())
             self._backlogs.pop(instance, None)
+            self._lags.pop(instance, None)
+            self._tables.pop(instance, None)
             self._work.pop(instance, None)

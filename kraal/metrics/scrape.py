@@ -12,6 +12,7 @@ from kraal.metrics.delivery import delivery_families
 from kraal.metrics.java_plugins import JvmMetrics, state_families
 from kraal.metrics.load import LoadMetrics, load_families
 from kraal.metrics.proofs import ProofMetrics, proof_families
+from kraal.metrics.tables import table_families
 from kraal.metrics.text import Family, render
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class Scrape:
         worker_load = () if self.load is None else load_families(self.load())
         proofs = () if self.proofs is None else self._proof_families(self.proofs, current.instance_states)
         delivery = () if self.delivery is None else delivery_families(self.delivery())
-        pieces = map(render, chain(metric_families, worker_load, proofs, delivery))
+        tables = table_families(current, metrics.time)
+        pieces = map(render, chain(metric_families, worker_load, proofs, delivery, tables))
         if java is None:
             return pieces
         return chain(pieces, map(render, state_families(java)), (java.text,))

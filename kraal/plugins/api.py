@@ -50,6 +50,7 @@ from kraal.config.key import (
 )
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.core.offsets import Offset, Primitive, SourcePartition, TopicPartition
+from kraal.metrics.table_reports import TableCommit, TableReport, TableSchemaChange, TableTotals
 from kraal.plugins.model.columns import ByRecords, Columns, Expression, Part
 from kraal.plugins.model.context import ClusterNeeds, ConnectorContext, TaskContext, WorkerView
 from kraal.plugins.model.converter import ColumnFormat, Converter, HeaderConverter
@@ -111,6 +112,10 @@ __all__ = [
     "SourceStream",
     "SourceTask",
     "Struct",
+    "TableCommit",
+    "TableReport",
+    "TableSchemaChange",
+    "TableTotals",
     "TaskContext",
     "TopicPartition",
     "Transformation",

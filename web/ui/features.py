@@ -24,6 +24,7 @@ _PATHS: Final = {
     "events": "/events",
     "proofs": "/connectors/{connector}/proof",
     "ledger": "/connectors/{connector}/ledger",
+    "tables": "/connectors/{connector}/tables",
 }
 
 
@@ -59,6 +60,7 @@ class Features:
     events: bool = False
     proofs: bool = False
     ledger: bool = False
+    tables: bool = False
 
 
 def detect_features(root: Any, document: Any, *, admin: bool = False) -> Features:

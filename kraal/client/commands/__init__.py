@@ -24,6 +24,7 @@ _SUMMARIES = {
     "resume": "Resume paused or stopped connectors.",
     "status": "Show the status of connectors and tasks.",
     "stop": "Stop connectors and shut down their tasks.",
+    "table": "Show the tables that a sink writes.",
     "top": "Show the record rates, backlogs, times and errors of tasks.",
     "topics": "Show or reset the topics that connectors use.",
     "wait": "Wait until connectors reach a state.",

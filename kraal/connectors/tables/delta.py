@@ -7,7 +7,7 @@ were read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -15,10 +15,13 @@ import pyarrow as pa
 from typing_extensions import override
 
 from kraal.connectors.tables.casts import cast_table
+from kraal.connectors.tables.delta_reports import DeltaHistory
 from kraal.connectors.tables.iceberg import simplify
 from kraal.connectors.tables.layout import DEFAULT_LAYOUT, TableLayout
+from kraal.connectors.tables.positions import OFFSETS, format_offsets
+from kraal.connectors.tables.reports import SCHEMA_CHANGES, format_schema_changes
 from kraal.connectors.tables.table import Changes, Conflict, LakeTable, TableState
-from kraal.plugins.api import RetriableError, TopicPartition
+from kraal.plugins.api import RetriableError, TableReport, TableSchemaChange, TopicPartition
 
 NO_OFFSET: Final = -1
 """The version of an application transaction whose partition has no offset, because versions cannot be removed."""
@@ -35,6 +38,7 @@ class DeltaLakeTable(LakeTable):
 
     can_widen = False
     """deltalake has no function for it."""
+    format = "delta"
 
     def __init__(
         self,
@@ -47,6 +51,8 @@ class DeltaLakeTable(LakeTable):
         self._connector = connector
         self._storage_options = dict(storage_options or {}) or None
         self._layout = layout
+        self._offsets_property = f"{OFFSETS}{connector}"
+        self._history = DeltaHistory(self._offsets_property)
 
     @override
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
@@ -114,14 +120,14 @@ class DeltaLakeTable(LakeTable):
         changes: Changes,
         offsets: Mapping[TopicPartition, int],
         check: Callable[[], None],
-    ) -> None:
+    ) -> Any:
         from deltalake import write_deltalake  # noqa: PLC0415 - heavy
 
         table = state.handle
         with _explain_errors(self.name, self._has_moved(state)):
             if table is None:
                 table = self._create(schema)
-            properties = self._make_properties(offsets)
+            properties = self._make_properties(offsets, changes.schema_changes)
             check()
             if changes.is_append or changes.truncates:
                 write_deltalake(
@@ -136,6 +142,12 @@ class DeltaLakeTable(LakeTable):
                 if any(table.transaction_version(self._get_app_id(p)) != end for p, end in offsets.items()):
                     # A merge that changes no row makes no commit.
                     write_deltalake(table, changes.rows[:0], mode="append", commit_properties=properties)
+        return table
+
+    @override
+    def describe(self, handle: Any) -> TableReport:
+        columns = simplify(pa.schema(handle.schema().to_arrow()))
+        return self._history.describe(self.name, self.format, handle, columns)
 
     @override
     def set_offsets(self, state: TableState, offsets: Mapping[TopicPartition, int | None]) -> None:
@@ -190,13 +202,24 @@ class DeltaLakeTable(LakeTable):
             storage_options=self._storage_options,
         )
 
-    def _make_properties(self, offsets: Mapping[TopicPartition, int]) -> Any:
+    def _make_properties(
+        self, offsets: Mapping[TopicPartition, int], schema_changes: Sequence[TableSchemaChange] = ()
+    ) -> Any:
         from deltalake import CommitProperties, Transaction  # noqa: PLC0415 - heavy
 
         transactions = [
             Transaction(self._get_app_id(partition), offset) for partition, offset in sorted(offsets.items())
         ]
-        return CommitProperties(app_transactions=transactions, max_commit_retries=0)
+        information = {
+            self._offsets_property: format_offsets(
+                {partition: offset for partition, offset in offsets.items() if offset != NO_OFFSET}
+            )
+        }
+        if schema_changes:
+            information[SCHEMA_CHANGES] = format_schema_changes(schema_changes)
+        return CommitProperties(
+            custom_metadata=information, app_transactions=transactions, max_commit_retries=0
+        )
 
     def _get_app_id(self, partition: TopicPartition) -> str:
         """Return the id of a partition's application transaction; topics contain no slash."""

@@ -7,7 +7,6 @@ read. Rows are replaced by rewriting the data files that contain them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,12 +17,14 @@ from typing_extensions import override
 
 from kraal.connectors.tables.iceberg_files import rewrite_files, sort_rows
 from kraal.connectors.tables.iceberg_maintenance import compact_files, find_expiry
+from kraal.connectors.tables.iceberg_reports import ROWS, describe_metadata, format_row_counts
 from kraal.connectors.tables.layout import DEFAULT_LAYOUT, TableLayout
+from kraal.connectors.tables.merge import RowCounts
+from kraal.connectors.tables.positions import OFFSETS, format_offsets, parse_offsets
+from kraal.connectors.tables.reports import SCHEMA_CHANGES, format_schema_changes
 from kraal.connectors.tables.table import Changes, Conflict, LakeTable, SchemaRefused, TableState
-from kraal.plugins.api import RetriableError, TopicPartition
+from kraal.plugins.api import RetriableError, TableReport, TopicPartition
 
-OFFSETS: Final = "kraal.offsets."
-"""The prefix of the property with the offsets; the name of the connector follows."""
 _NO_RETRIES: Final = {"commit.retry.num-retries": "0"}
 """pyiceberg would repeat a commit after a conflict without comparing the offsets."""
 _CATALOG_TABLES: Final = 2
@@ -44,6 +45,7 @@ class IcebergTable(LakeTable):
     """A table in a catalog. Implements `LakeTable`."""
 
     can_widen = True
+    format = "iceberg"
 
     def __init__(
         self,
@@ -107,10 +109,12 @@ class IcebergTable(LakeTable):
         changes: Changes,
         offsets: Mapping[TopicPartition, int],
         check: Callable[[], None],
-    ) -> None:
+    ) -> Any:
         with _explain_errors(self.name):
             table = state.handle if state.handle is not None else self._create(schema)
             transaction, properties = self._begin(table, dict(offsets))
+            if changes.schema_changes:
+                properties[SCHEMA_CHANGES] = format_schema_changes(changes.schema_changes)
             if schema != state.schema and state.handle is not None:
                 try:
                     with transaction.update_schema() as update:
@@ -124,6 +128,12 @@ class IcebergTable(LakeTable):
                 rewrite_files(transaction, table, schema, changes, properties)
             check()
             transaction.commit_transaction()
+        return table
+
+    @override
+    def describe(self, handle: Any) -> TableReport:
+        columns = simplify(handle.schema().as_arrow())
+        return describe_metadata(self.name, self.format, handle.metadata, columns, self._property)
 
     @override
     def set_offsets(self, state: TableState, offsets: Mapping[TopicPartition, int | None]) -> None:
@@ -142,6 +152,7 @@ class IcebergTable(LakeTable):
             if table is None or table.current_snapshot() is None:
                 return "the table has no rows"
             transaction, properties = self._begin(table, {})
+            properties[ROWS] = format_row_counts(RowCounts())
             file_count = compact_files(transaction, table, properties)
             if file_count:
                 transaction.commit_transaction()
@@ -243,23 +254,6 @@ def _has_later_offsets(metadata: Any, property_name: str) -> bool:
         for snapshot in metadata.snapshots
         if snapshot.summary is not None and snapshot.summary[property_name] is not None
     )
-
-
-def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """Return offsets as JSON: `{"topic": {"0": 17}}`."""
-    topics: dict[str, dict[str, int]] = {}
-    for partition in sorted(offsets):
-        topics.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
-    return json.dumps(topics, separators=(",", ":"))
-
-
-def parse_offsets(text: str) -> dict[TopicPartition, int]:
-    """Return the offsets that `format_offsets` has written."""
-    return {
-        TopicPartition(topic, int(partition)): int(offset)
-        for topic, partitions in json.loads(text).items()
-        for partition, offset in partitions.items()
-    }
 
 
 def simplify(schema: pa.Schema) -> pa.Schema:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraal.connectors.tables.casts import cast_table
+from kraal.connectors.tables.iceberg_reports import ROWS, format_row_counts
 from kraal.connectors.tables.merge import (
+    count_changes,
     drop_matches,
     drop_unmatched_updates,
     fill_unavailable_values,
@@ -86,9 +89,14 @@ def rewrite_files(
             matched = pa.concat_arrays([matched, match.changes])
             writer.add(drop_matches(file_rows, match))
         replaced_files.append(task.file)
-    writer.add(drop_unmatched_updates(rows, changes, matched))
+    new_rows = drop_unmatched_updates(rows, changes, matched)
+    counts = count_changes(changes, matched, new_rows)
+    if changes.truncates:
+        counts = replace(counts, deleted=sum(data_file.record_count for data_file in replaced_files))
+    writer.add(new_rows)
     writer.flush()
-    producer = transaction.update_snapshot(snapshot_properties=dict(properties)).overwrite()
+    snapshot_properties = {**properties, ROWS: format_row_counts(counts)}
+    producer = transaction.update_snapshot(snapshot_properties=snapshot_properties).overwrite()
     with producer as update:
         update.delete_by_predicate(row_filter)
         for data_file in replaced_files:

@@ -25,6 +25,15 @@ class Match:
     """For each of them, the number of its change: first all rows of `Changes.rows`, then all deletes."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCounts:
+    """The numbers of rows that a commit adds, updates and deletes."""
+
+    added: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
 def find_matches(file_rows: pa.Table, changes: Changes) -> Match:
     """Return the rows of a file whose keys are among those of the changes."""
     keys = get_keys(changes)
@@ -38,6 +47,13 @@ def get_keys(changes: Changes) -> pa.Table:
     """Return the keys of all changes: first those of the new rows, then those of the deletes."""
     keys = changes.rows.select(list(changes.key))
     return keys if changes.deletes is None else pa.concat_tables([keys, changes.deletes.cast(keys.schema)])
+
+
+def count_changes(changes: Changes, matched: pa.Array, new_rows: pa.Table) -> RowCounts:
+    """Return the numbers of changed rows; `matched` are the changes that were found in files."""
+    found = matched.unique()
+    updated = pc.sum(pc.less(found, changes.rows.num_rows)).as_py() or 0
+    return RowCounts(added=new_rows.num_rows - updated, updated=updated, deleted=len(found) - updated)
 
 
 def drop_matches(file_rows: pa.Table, match: Match) -> pa.Table:

@@ -1,10 +1,15 @@
-"""Which records of a batch a table does not contain yet, from the offsets that the table stores. Pure functions."""
+"""The offsets that a table stores, and which records of a batch it does not contain yet. Pure functions."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import Final
 
 from kraal.plugins.api import TopicPartition
+
+OFFSETS: Final = "kraal.offsets."
+"""The prefix of the property with the offsets; the name of the connector follows."""
 
 Ranges = Mapping[TopicPartition, tuple[int, int]]
 """Offsets `[start, end)` of each partition."""
@@ -44,3 +49,20 @@ def find_starts(
             )
         starts[partition] = start if offset is None else min(max(start, offset), end)
     return starts
+
+
+def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
+    """Return offsets as JSON: `{"topic": {"0": 17}}`."""
+    topics: dict[str, dict[str, int]] = {}
+    for partition in sorted(offsets):
+        topics.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
+    return json.dumps(topics, separators=(",", ":"))
+
+
+def parse_offsets(text: str) -> dict[TopicPartition, int]:
+    """Return the offsets that `format_offsets` has written."""
+    return {
+        TopicPartition(topic, int(partition)): int(offset)
+        for topic, partitions in json.loads(text).items()
+        for partition, offset in partitions.items()
+    }

@@ -35,11 +35,14 @@ class TableRouter:
         """Return the next offsets of partitions, as their tables store them, and continue there; empty with routes."""
         self._assigned = partitions
         if self._template.has_routes:
-            self._writers.clear()
+            for writer in self._writers.values():
+                writer.assign(partitions)
             return {}
         tables: dict[str, list[TopicPartition]] = {}
         for partition in partitions:
             tables.setdefault(self._template.get_name(partition.topic), []).append(partition)
+        for name in self._writers.keys() - tables.keys():
+            self._writers[name].assign(())
         return {
             partition: offset
             for name, members in tables.items()
@@ -95,7 +98,9 @@ class TableRouter:
 
     def _get_writer(self, name: str) -> TableWriter:
         if name not in self._writers:
-            self._writers[name] = self._make_writer(name)
+            writer = self._writers[name] = self._make_writer(name)
+            if self._template.has_routes:
+                writer.assign(self._assigned)
         return self._writers[name]
 
 

@@ -49,7 +49,7 @@ from kraal.plugins.api import (
     WorkerView,
 )
 
-_COLUMNS: Final = ("topic", "partition", "offset", "key", "value")
+_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 
 
 class TableSinkTask(SinkTask):
@@ -94,7 +94,7 @@ class TableSinkTask(SinkTask):
         self._router = TableRouter(
             make_template(translated),
             settings.changes.mode,
-            lambda name: TableWriter(open_table(name), settings),
+            lambda name: TableWriter(open_table(name), settings, report_table=context.report_table),
         )
         interval_s = float(parsed["maintenance.interval.ms"]) / 1000  # type: ignore[arg-type]
         self._maintenance = Maintenance(interval_s, self.make_opener(translated))
@@ -112,7 +112,8 @@ class TableSinkTask(SinkTask):
         delivery = Delivery(
             report=batch.report, flush_reports=batch.flush_reports, check_owned=batch.check_owned
         )
-        self._router.write(records.select(_COLUMNS), batch.ranges, delivery)
+        columns = [name for name in _COLUMNS if name in records.column_names]
+        self._router.write(records.select(columns), batch.ranges, delivery)
         self._maintenance.start_if_due(self._router.find_maintained_tables)
 
     @override

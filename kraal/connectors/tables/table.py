@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kraal.plugins.api import TopicPartition
+from kraal.plugins.api import TableReport, TableSchemaChange, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +46,8 @@ class Changes:
     """Whether all rows of the table are deleted first."""
     unavailable: Mapping[str, pa.Array] = field(default_factory=dict)
     """For each column with values that the source did not send: a mask of the rows that keep their former value."""
-
+    schema_changes: Sequence[TableSchemaChange] = ()
+    """The changes of the schema that the rows require, which become part of the commit's information."""
     updates_only: pa.Array | None = None
     """A mask of the rows that replace a row, but are not added if the table has no row with their key."""
 
@@ -67,6 +68,8 @@ class LakeTable(Protocol):
     """The name of the table, for messages."""
     can_widen: bool
     """Whether the type of a column can become wider, such as int to long."""
+    format: str
+    """The name of the format in lower case."""
 
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
         """Return the current version of the table, with the offsets of the partitions that it stores."""
@@ -91,13 +94,16 @@ class LakeTable(Protocol):
         changes: Changes,
         offsets: Mapping[TopicPartition, int],
         check: Callable[[], None],
-    ) -> None:
+    ) -> Any:
         """Commit changes and the next offsets of their partitions atomically, only if `state` is still current.
 
         Creates the table if it does not exist, and changes its schema to `schema`, which contains all columns of the
-        table. Calls `check`, whose exceptions prevent the commit, immediately before the commit. Raises Conflict and
-        SchemaRefused.
+        table. Calls `check`, whose exceptions prevent the commit, immediately before the commit. Returns the library's
+        object for the new version. Raises Conflict and SchemaRefused.
         """
+
+    def describe(self, handle: Any) -> TableReport:
+        """Return what the metadata of a version contains; reads no data files. Raises the library's errors."""
 
     def set_offsets(self, state: TableState, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Replace the offsets of partitions; None removes an offset. Raises Conflict."""

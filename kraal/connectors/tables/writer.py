@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,8 +18,9 @@ from kraal.connectors.tables.envelopes import read_envelopes
 from kraal.connectors.tables.evolution import FAIL, SchemaMismatch
 from kraal.connectors.tables.fitting import Target
 from kraal.connectors.tables.positions import Ranges, find_starts
+from kraal.connectors.tables.reports import TableReporter
 from kraal.connectors.tables.table import Conflict, LakeTable, TableState
-from kraal.plugins.api import DataException, RetriableError, TopicPartition
+from kraal.plugins.api import DataException, RetriableError, TableReport, TableSchemaChange, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -55,9 +56,14 @@ class TableWriter:
     """Writes the partitions of one task to a table. Not thread-safe."""
 
     def __init__(
-        self, table: LakeTable, settings: WriterSettings, sleep: Callable[[float], None] = time.sleep
+        self,
+        table: LakeTable,
+        settings: WriterSettings,
+        sleep: Callable[[float], None] = time.sleep,
+        report_table: Callable[[TableReport], None] = lambda _: None,
     ) -> None:
         self._table, self._settings, self._sleep = table, settings, sleep
+        self._reporter = TableReporter(table, report_table)
         self._expected: dict[TopicPartition, int] = {}
         """The next offsets in the table when it was last read or written."""
         self._ignored: set[str] = set()
@@ -65,14 +71,23 @@ class TableWriter:
 
     def read_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the next offsets of partitions, as the table stores them, and continue there."""
-        self._expected = dict(self._table.load(partitions).offsets)
+        state = self._table.load(partitions)
+        self._expected = dict(state.offsets)
+        self._reporter.assign(partitions)
+        self._reporter.report(state.handle, self._expected)
         return self._expected
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """Continue with partitions at any offset, without reading the table."""
+        self._expected = {}
+        self._reporter.reassign(partitions)
 
     def write(self, records: pa.Table, ranges: Ranges, delivery: Delivery) -> None:
         """Commit the records that the table does not contain yet.
 
         Args:
-            records: columns topic, partition, offset, key and value; key and value are envelopes.
+            records: columns topic, partition, offset, key and value, and optionally timestamp; key and value are
+                envelopes.
             ranges: the offsets `[start, end)` of each partition.
             delivery: see `Delivery`.
 
@@ -86,15 +101,17 @@ class TableWriter:
             state = self._table.load(ranges.keys())
             starts = find_starts(ranges, state.offsets, self._expected)
             if all(starts[partition] == end for partition, (_, end) in ranges.items()):
+                handle = state.handle
                 break  # the commit of an earlier attempt has succeeded, or another task has written the records
             if prepared is None or (prepared.starts, prepared.schema) != (starts, state.schema):
                 prepared = self._prepare(records, ranges, starts, state.schema, delivery.report)
             if state.schema is None and not prepared.result.changes.rows.num_rows:
                 return  # no row exists that could be deleted, and the schema of a new table is unknown
             try:
-                self._commit(state, prepared, ranges, delivery)
+                handle = self._commit(state, prepared, ranges, delivery)
                 break
             except Conflict as exc:
+                self._reporter.record_conflict()
                 log.info("%s: Repeating a commit after a conflict: %s", self._table.name, exc)
                 self._sleep(random.uniform(0, min(_MAX_DELAY_S, 0.05 * 2**attempt)))  # noqa: S311 - no secret
         else:
@@ -102,6 +119,8 @@ class TableWriter:
                 f"{self._table.name}: {MAX_ATTEMPTS} commits have failed because other writers have committed"
             )
         self._expected |= {partition: end for partition, (_, end) in ranges.items()}
+        self._reporter.record_timestamps(records)
+        self._reporter.report(handle, self._expected)
 
     def _prepare(
         self,
@@ -144,8 +163,8 @@ class TableWriter:
             ) from exc
         for row, error in sorted(result.errors.items()):
             self._report(places, row, error, report)
-        self._log_schema(places, result)
-        return _Prepared(dict(starts), schema, result)
+        self._log_ignored(places, result)
+        return _Prepared(dict(starts), schema, result, self._locate_changes(places, result))
 
     def _report(self, places: pa.Table, row: int, error: Exception, report: Report) -> None:
         """Report a record that cannot be written. Raises DataException if the policy is `fail`."""
@@ -163,14 +182,24 @@ class TableWriter:
             raise mismatch
         report(place, offset, mismatch)
 
-    def _log_schema(self, places: pa.Table, result: BatchChanges) -> None:
-        """Log the changes of the schema, and each column and type that is left out for the first time."""
+    def _locate_changes(self, places: pa.Table, result: BatchChanges) -> list[TableSchemaChange]:
+        """Return the changes of the schema, each with the record that requires it; they are logged."""
+        schema_changes = []
         for row, change in result.schema_changes if places.num_rows else ():
             place, offset = locate(places, row)
-            log.info(
-                "%s: Schema change: %s, because of %s-%s@%s",
-                self._table.name, change, place.topic, place.partition, offset,
-            )  # fmt: skip
+            schema_changes.append(
+                TableSchemaChange(
+                    record=f"{place.topic}-{place.partition}@{offset}",
+                    column=change.column,
+                    old_type=None if change.old is None else str(change.old),
+                    new_type=str(change.new),
+                )
+            )
+            log.info("%s: Schema change: %s", self._table.name, schema_changes[-1])
+        return schema_changes
+
+    def _log_ignored(self, places: pa.Table, result: BatchChanges) -> None:
+        """Log each column and type that is left out for the first time."""
         for misfit in result.ignored:
             if str(misfit.reason) in self._ignored:
                 continue
@@ -181,10 +210,12 @@ class TableWriter:
                 self._table.name, place.topic, place.partition, offset, misfit.reason,
             )  # fmt: skip
 
-    def _commit(self, state: TableState, prepared: _Prepared, ranges: Ranges, delivery: Delivery) -> None:
+    def _commit(self, state: TableState, prepared: _Prepared, ranges: Ranges, delivery: Delivery) -> Any:
+        """Commit the changes; return the library's object for the new version."""
         schema, changes = prepared.result.schema, prepared.result.changes
         changes = replace(
             changes,
+            schema_changes=prepared.schema_changes,
             rows=cast_table(changes.rows, schema),
             deletes=None
             if changes.deletes is None
@@ -194,7 +225,10 @@ class TableWriter:
         if prepared.result.errors:
             delivery.check_owned()
             delivery.flush_reports()
-        self._table.commit(state, schema, changes, offsets, delivery.check_owned)
+        started_s = time.monotonic()
+        handle = self._table.commit(state, schema, changes, offsets, delivery.check_owned)
+        self._reporter.record_commit(time.monotonic() - started_s, len(prepared.schema_changes))
+        return handle
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +239,7 @@ class _Prepared:
     schema: pa.Schema | None
     """The schema of the table; None if it does not exist."""
     result: BatchChanges
+    schema_changes: list[TableSchemaChange]
 
 
 def _drop_written(records: pa.Table, starts: Mapping[TopicPartition, int]) -> pa.Table:

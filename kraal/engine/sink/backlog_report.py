@@ -1,4 +1,4 @@
-"""Reports the backlog of a sink task, without requests to brokers.
+"""Reports the backlog of a sink task and the ends of its partitions, without requests to brokers.
 
 The end offset of a partition is the maximum of the end offsets in the consumer's fetch responses and in the responses
 to the run's offset requests. The backlog is a number of offsets, so transaction markers and compacted records count as
@@ -22,12 +22,12 @@ REPORT_INTERVAL_S: Final = 5.0
 Offsets = Mapping["TopicPartition", int]
 
 
-def records_behind(positions: Offsets, *ends: Offsets) -> int:
-    """Return the total number of offsets between the positions and the highest known ends."""
-    return sum(
-        max(0, *(offsets.get(partition, position) - position for offsets in ends))
+def find_ends(positions: Offsets, *ends: Offsets) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the position and the highest known end of each partition; an end is not less than the position."""
+    return {
+        partition: (position, max(position, *(offsets.get(partition, position) for offsets in ends)))
         for partition, position in positions.items()
-    )
+    }
 
 
 class Fetches(Protocol):
@@ -44,9 +44,18 @@ class BacklogReport:
     rebalance that waits for the batch.
     """
 
-    def __init__(self, report: Callable[[int], None], now: Callable[[], float] = time.monotonic) -> None:
-        """Create a report; `report` receives the number of records, and `now` returns monotonic seconds."""
-        self._report = report
+    def __init__(
+        self,
+        report: Callable[[int], None],
+        report_ends: Callable[[Mapping[TopicPartition, tuple[int, int]]], None],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Create a report.
+
+        `report` receives the number of records, `report_ends` receives the position and the end of each partition, and
+        `now` returns monotonic seconds.
+        """
+        self._report, self._report_ends = report, report_ends
         self._now = now
         self._ends: Offsets = {}
         self._fetched_ends: Offsets = {}
@@ -71,4 +80,11 @@ class BacklogReport:
     def report(self, positions: Offsets) -> None:
         """Report the backlog at these positions."""
         self._last_report_s = self._now()
-        self._report(records_behind(positions, self._ends, self._fetched_ends))
+        ends = find_ends(positions, self._ends, self._fetched_ends)
+        self._report(sum(end - position for position, end in ends.values()))
+        self._report_ends(ends)
+
+    def record_batch(self, positions: Offsets, ranges: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Report the ends, but no backlog: a batch with these ranges is about to be written."""
+        batch_ends = {partition: end for partition, (_, end) in ranges.items()}
+        self._report_ends(find_ends(positions, self._ends, self._fetched_ends, batch_ends))

@@ -97,7 +97,7 @@ class SinkExecutor:
         self._pacing = BatchPacing(0.0)
         self._stored_offsets: tuple[frozenset[TopicPartition], Mapping[TopicPartition, int]] | None = None
         """The assigned partitions, and the offsets that the target stores for them; until they are used."""
-        self._backlog_report = BacklogReport(spec.backlog)
+        self._backlog_report = BacklogReport(spec.backlog, spec.ends)
         self.has_pending_commit = False
         """Whether a reported batch is not committed yet."""
         batches = context.batches(spec)
@@ -339,6 +339,7 @@ class SinkExecutor:
             batch = replace(batch, reads=RowCounts())
         assert self._parts is not None  # noqa: S101 - batches come after open
         self._pacing.record_start(has_more=has_more)
+        self._backlog_report.record_batch(self._positions, batch.ranges)
         done = None if self._ownership.is_lost else SinkAttempt(self._parts, batch).write()
         if done is None:
             member.changed = True

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
+from kraal.metrics.table_reports import TableReport, ignore_report
 
 
 class WorkerView(Protocol):
@@ -46,6 +47,9 @@ class TaskContext:
     """The complete config of the connector, with variables resolved."""
     max_records: int = DEFAULT_MAX_RECORDS
     """`max.records.per.batch`: the limit that a source should observe; the runtime applies it to a sink's batches."""
+    report_table: Callable[[TableReport], None] = ignore_report
+    """Receives the state of a table that a sink task writes, for `kraal table`, the dashboard and metrics. The latest
+    report of each table counts. Call it in a method of the task, on the thread of this method. Returns at once."""
 
 
 class ClusterNeeds:

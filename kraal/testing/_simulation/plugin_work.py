@@ -77,6 +77,7 @@ def _make_context(spec: TaskSpec) -> TaskContext:
         worker=_WorkerInfo(),
         connector_config=spec.connector_config,
         max_records=parse_batches(spec.connector_config, {}).max_records,
+        report_table=spec.report_table,
     )
 
 

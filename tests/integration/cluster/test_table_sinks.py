@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -15,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kraal.broker.broker import Broker
-from kraal.testing import ProcessCluster
+from kraal.testing import ProcessCluster, WorkerProcess
 from tests.fakes.tables.records import Record, event, row, tombstone
 from tests.fakes.tables.sinks import TableSink, find_owner
 
@@ -131,8 +132,17 @@ def test_table_equals_the_topic_after_kills(
     two_workers.delete(name)
 
 
+def read_report(worker: WorkerProcess, name: str) -> tuple[int | None, Mapping[int, int], list[int]]:
+    """Return the rows, the offsets and the lags by partition of a connector's table, as a worker reports them."""
+    body: Any = worker.get(f"/connectors/{name}/tables").body
+    [table] = body["tables"] or [{"rows": None, "partitions": []}]
+    partitions = table["partitions"]
+    offsets = {each["partition"]: each["offset"] for each in partitions}
+    return table["rows"], offsets, [each["lag_records"] for each in partitions]
+
+
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
-def test_offsets_over_rest_change_those_of_the_table(
+def test_table_is_reported_and_its_offsets_are_changed_over_rest(
     kind: str, two_workers: ProcessCluster, kafka: Broker, tmp_path: Path
 ) -> None:
     name = f"{kind}-offsets-{uuid.uuid4().hex[:8]}"
@@ -142,6 +152,11 @@ def test_offsets_over_rest_change_those_of_the_table(
     sink = TableSink(kind, name, tmp_path, "append", partitions=PARTITIONS)
     two_workers.create(name, sink.config)
     two_workers.wait_until("the records are in the table", lambda: sink.offsets() == changes.ends)
+    for worker in two_workers.workers:
+        two_workers.wait_until(
+            "the worker reports the table",
+            lambda: read_report(worker, name) == (20, changes.ends, [0, 0]),  # noqa: B023 - called at once
+        )
     two_workers.stop(name)
     two_workers.wait_for_states(name, ["STOPPED"])
     worker = two_workers.workers[0]

@@ -34,6 +34,7 @@ EXPECTED_EMPTY: Final = re.compile(
     r"|absent\("  # the worker responds
     r"|kraal_part_down"  # all components are up
     r"|kraal_delivery_"  # no proof was requested
+    r"|kraal_table_"  # no sink writes tables
     r'|kafka_connect_connector_metrics\{[^}]*status="failed"'  # only a task has failed
 )
 """Matches expressions without results in this scenario."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.ci
 
-PAGES = ("tasks/0", "history", "charts", "logs", "topics", "letters")
+PAGES = ("tasks/0", "history", "charts", "logs", "topics", "table", "letters")
 INVALID_LANGUAGE = """Object.defineProperty(Navigator.prototype, "language",
     {get() { return "en-US@posix" }, configurable: true})"""
 
@@ -175,6 +175,14 @@ def test_page_part_is_requested_again_after_a_rejection(worker: Worker, url: str
     expect(page.locator("#old")).to_have_text("This page is not up to date. A rebalance is in progress.")
     worker.responses[path] = config
     expect(page.locator("#old")).to_be_hidden()
+
+
+def test_table_is_updated_after_a_commit(worker: Worker, url: str, visitor: Visitor) -> None:
+    page = visitor.open(f"{url}/table")
+    expect(page.locator(".facts")).to_contain_text("1,234,567")
+    worker.responses[f"/connectors/{NAME}/tables"]["tables"][0]["rows"] = 1_234_568
+    worker.send_change("numbers")
+    expect(page.locator(".facts")).to_contain_text("1,234,568")
 
 
 @pytest.mark.parametrize("is_dark", [False, True])

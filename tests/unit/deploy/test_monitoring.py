@@ -17,6 +17,10 @@ from kraal.metrics import connect_attributes, java_plugins, supervision
 from kraal.metrics.delivery import delivery_families
 from kraal.metrics.load import LoadMetrics, load_families
 from kraal.metrics.proofs import proof_families
+from kraal.metrics.registry import MetricsRegistry
+from kraal.metrics.tables import table_families
+from kraal.metrics.windows import Windows
+from kraal.testing._simulation.scheduler import VirtualClock
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/deploy/monitoring.md").read_text(encoding="utf-8")
@@ -42,8 +46,10 @@ def list_metrics() -> set[str]:
         if name not in connect_attributes.TEXTS.get(group, ())
     }
     families = {*supervision.HELP, *java_plugins.HELP}
+    clock = VirtualClock()
+    tables = table_families(MetricsRegistry(clock, Windows(), in_group=False).current(), clock)
     families |= {
-        family.name for family in (*load_families(load), *proof_families([]), *delivery_families({}))
+        family.name for family in (*load_families(load), *proof_families([]), *delivery_families({}), *tables)
     }
     return text_metrics | number_metrics | families | {connect_attributes.TASK_STATUS} | DEBEZIUM_METRICS
 

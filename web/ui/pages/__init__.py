@@ -18,6 +18,7 @@ from web.ui.pages import (
     logs,
     offsets,
     plugins,
+    table,
     task,
     topics,
 )
@@ -34,6 +35,7 @@ PAGES: Final[tuple[PageRoute, ...]] = (
     *topics.PAGES,
     *letters.PAGES,
     *delivery.PAGES,
+    *table.PAGES,
     *connector.PAGES,
     *config.PAGES,
     *edit.PAGES,

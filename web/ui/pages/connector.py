@@ -20,7 +20,7 @@ from web.ui.views.config import parse_config
 from web.ui.views.connector import connector_page
 from web.ui.views.copy_as import Snippet, connector_yaml
 from web.ui.views.json_values import mapping
-from web.ui.views.navigation import CONNECTOR_TABS, LETTERS, Entry, available
+from web.ui.views.navigation import CONNECTOR_TABS, SINK_TABS, Entry, available
 from web.ui.views.statuses import connector_status as parse_connector_status
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ async def _overview(visit: Visit) -> Model:
         _get_optional(visit, "config"),
         _get_optional(visit, "topics") if visit.features.topics else _no_response(),
     )
-    frame = connector_frame(visit, "", may_have_letters=may_have_dead_letters(status))
+    frame = connector_frame(visit, "", may_be_sink=may_be_sink(status))
     model = {**frame, "connector": connector_page(visit.name, status, config, topics)}
     if visit.text(PART) or config is None:
         return model
@@ -82,16 +82,16 @@ def _task_text(task: int | None) -> str:
     return "" if task is None else str(task)
 
 
-def connector_frame(visit: Visit, tab: str, *, may_have_letters: bool = True) -> Model:
+def connector_frame(visit: Visit, tab: str, *, may_be_sink: bool = True) -> Model:
     """Return the values for `connector_frame.html`, the frame of all tabs of a connector.
 
-    Without `may_have_letters`, the tab of dead letters is omitted.
+    Without `may_be_sink`, the tabs that only sinks have are omitted.
     """
     tabs: list[Entry] = available(CONNECTOR_TABS, visit.features, read_only=visit.options.read_only)
     return {
         "name": visit.name,
         "tab": tab,
-        "tabs": [entry for entry in tabs if may_have_letters or entry.key != LETTERS],
+        "tabs": [entry for entry in tabs if may_be_sink or entry.key not in SINK_TABS],
     }
 
 
@@ -100,15 +100,13 @@ async def fetch_frame(visit: Visit, tab: str) -> Model:
 
     Fetches the status only if the frame needs it.
     """
-    if not visit.features.dead_letters:
+    if not (visit.features.dead_letters or visit.features.tables):
         return connector_frame(visit, tab)
-    return connector_frame(
-        visit, tab, may_have_letters=may_have_dead_letters(await _get_optional(visit, "status"))
-    )
+    return connector_frame(visit, tab, may_be_sink=may_be_sink(await _get_optional(visit, "status")))
 
 
-def may_have_dead_letters(status: object) -> bool:
-    """Return whether a connector may have dead letters, that is, whether it is not a source."""
+def may_be_sink(status: object) -> bool:
+    """Return whether a connector is not a source, according to its status, which may be unknown."""
     return mapping(status).get("type") != "source"
 
 

@@ -137,7 +137,7 @@ def _table_model(visit: Visit, status: Any, response: Any) -> Model:
     query = visit.text("q").strip()
     is_changeable = can_change(status) and not visit.options.read_only
     return {
-        **connector_frame(visit, "offsets", may_have_letters=_is_sink(status)),
+        **connector_frame(visit, "offsets", may_be_sink=_is_sink(status)),
         "table": build_table(response, is_sink=_is_sink(status), query=query),
         "query": query,
         "state": parse_subject(status).state,
@@ -152,7 +152,7 @@ def _preview_model(
     visit: Visit, offset_preview: Preview, typed_offsets: Sequence[TypedOffset], *, is_sink: bool, status: int
 ) -> Model:
     return {
-        **connector_frame(visit, "offsets", may_have_letters=is_sink),
+        **connector_frame(visit, "offsets", may_be_sink=is_sink),
         "preview": offset_preview,
         "typed": [
             typed_offset for typed_offset in typed_offsets if typed_offset.partition in offset_preview.errors

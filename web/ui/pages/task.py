@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kraal.core.errors import BadRequest, NotFound
-from web.ui.pages.connector import connector_frame, fetch_config, fetch_frame, may_have_dead_letters
+from web.ui.pages.connector import connector_frame, fetch_config, fetch_frame, may_be_sink
 from web.ui.routing import Model, PageRoute, Visit, page
 from web.ui.sources.api import RequestRejected
 from web.ui.sources.plugin_keys import fetch_secret_keys
@@ -50,7 +50,7 @@ async def _task(visit: Visit) -> Model:
     row = row or empty_task_row(number)
     unassigned_instances = await _fetch_unassigned(visit, row)
     return {
-        **connector_frame(visit, "tasks", may_have_letters=may_have_dead_letters(status)),
+        **connector_frame(visit, "tasks", may_be_sink=may_be_sink(status)),
         "task": number,
         "row": row,
         "connector": connector,

@@ -29,8 +29,8 @@ NAVIGATION: Final = (
     Entry("events", "Events", needs="events"),
 )
 
-LETTERS: Final = "letters"
-"""Key of the tab that sources do not have."""
+SINK_TABS: Final = frozenset({"table", "letters"})
+"""Keys of the tabs that sources do not have."""
 
 CONNECTOR_TABS: Final = (
     Entry("", "Overview"),
@@ -41,7 +41,8 @@ CONNECTOR_TABS: Final = (
     Entry("offsets", "Offsets"),
     Entry("topics", "Topics", needs="topics"),
     Entry("delivery", "Delivery", needs="proofs"),
-    Entry(LETTERS, "Dead letters", needs="dead_letters"),
+    Entry("table", "Table", needs="tables"),
+    Entry("letters", "Dead letters", needs="dead_letters"),
 )
 """Tabs of a connector; the empty key is the connector's overview."""
 

@@ -118,7 +118,7 @@ def run(
         pace=Pace(time.monotonic),
         view=SimpleNamespace(spark_is_local=True),
         chains=lambda _: Chain(),
-        task_context=lambda _: SimpleNamespace(connector="sink", task=0),
+        task_context=lambda spec: SimpleNamespace(connector="sink", task=0, report_table=spec.report_table),
         batches=lambda _: Batches(),
         call_later=lambda *_: None,
         launch=lambda function: lambda done: done(run_job(function)),

@@ -16,7 +16,7 @@ from kraal.connectors.tables.routing import TableRouter, find_routes
 from kraal.connectors.tables.table import LakeTable
 from kraal.connectors.tables.template import TableTemplate
 from kraal.connectors.tables.writer import Delivery, TableWriter, WriterSettings
-from kraal.plugins.api import DataException, RetriableError, TopicPartition
+from kraal.plugins.api import DataException, RetriableError, TableReport, TopicPartition
 from tests.fakes.tables.records import KEY, Record, envelope, field, row, struct, tombstone
 from tests.unit.connectors.tables.conftest import Lake
 
@@ -37,10 +37,17 @@ class Router:
 
         def make_writer(name: str) -> TableWriter:
             self.opened.append(name)
-            return TableWriter(self.open(name), settings, sleep=lambda _: None)
+            return TableWriter(
+                self.open(name), settings, sleep=lambda _: None, report_table=self._record_table
+            )
 
         self.router = TableRouter(parsed, mode, make_writer)
         self.reports: dict[int, str] = {}
+        self.tables: dict[str, TableReport] = {}
+        """The latest report of each table, by the last part of its name."""
+
+    def _record_table(self, report: TableReport) -> None:
+        self.tables[report.table.replace("/", ".").rpartition(".")[2]] = report
 
     def open(self, name: str) -> LakeTable:
         """Return a table by its complete name."""
@@ -173,6 +180,39 @@ def test_deletes_reach_the_table_of_their_key(lake: Lake) -> None:
         {A: [routed(1, "eu", "a"), routed(1, "us", "b"), routed(2, "us", "c"), routed(1, "us", None)]}
     )
     assert (router.read("eu"), router.read("us")) == (["a"], ["c"])
+
+
+def test_each_table_reports_its_partitions(lake: Lake) -> None:
+    router = Router(lake, "${1}", regex=r"shop\.(\w+)")
+    router.router.read_offsets([A, B])
+    assert {name: report.offsets for name, report in router.tables.items()} == {
+        "a": {A: None},
+        "b": {B: None},
+    }
+    router.write({A: [row(1, "x"), row(2, "y")], B: [row(1, "z")]})
+    reports = router.tables
+    assert {name: report.offsets for name, report in reports.items()} == {"a": {A: 2}, "b": {B: 1}}
+    assert {name: (report.rows, report.totals.rows_added) for name, report in reports.items()} == {
+        "a": (2, 2),
+        "b": (1, 1),
+    }
+    router.router.read_offsets([B])
+    assert (reports["a"].offsets, reports["a"].rows, reports["b"].offsets) == ({}, 2, {B: 1})
+
+
+def test_tables_of_a_field_report_the_partitions_of_the_task(lake: Lake) -> None:
+    router = Router(lake, "${route}", field="region")
+    other = TopicPartition(A.topic, 1)
+    router.router.read_offsets([A, other])
+    assert router.tables == {}, "the tables are unknown"
+    router.write({A: [routed(1, "eu", "a"), routed(2, "us", "b")]})
+    assert router.tables["eu"].offsets == router.tables["us"].offsets == {A: 2, other: None}
+    router.write({A: [routed(3, "eu", "c")]}, {A: 2})
+    assert (router.tables["eu"].offsets[A], router.tables["us"].offsets[A]) == (3, 2)
+    router.router.read_offsets([other])
+    assert router.tables["eu"].offsets == {other: None}
+    router.write({other: [routed(4, "eu", "d")]})
+    assert (router.tables["eu"].offsets, router.tables["eu"].totals.commits) == ({other: 1}, 3)
 
 
 def test_route_is_a_field_of_the_value_or_of_the_key() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -21,11 +22,12 @@ from kraal.connectors.tables.sink import (
     TableSinkTask,
 )
 from kraal.converters.json.converter import JsonConverter
-from kraal.plugins.api import SinkBatch, TopicPartition
+from kraal.journal.events import EventKind
+from kraal.plugins.api import SinkBatch, TableReport, TopicPartition
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.validate import validate_for_rest
 from kraal.testing import Cluster
-from tests.fakes.tables.records import Record, envelope, event, row, tombstone
+from tests.fakes.tables.records import Record, envelope, event, field, row, struct, tombstone
 from tests.fakes.workers.worker_config import Defaults
 from tests.unit.connectors.tables.conftest import Lake
 
@@ -146,6 +148,25 @@ def read(lake: Lake, name: str) -> list[tuple[int, str]]:
         return []
     rows = handle.to_pyarrow_table() if lake.kind == "delta" else handle.scan().to_arrow()
     return [(item["id"], item["name"]) for item in rows.to_pylist()]
+
+
+def test_worker_shows_tables_and_changes_of_their_schemas(lake: Lake, config: dict[str, str]) -> None:
+    wider = struct(field("id", "int32"), field("name"), field("note", "int32"))
+    with Cluster(workers=1, plugins=[connector_class(lake)]) as c:
+        write(c, row(1, "a"))
+        c.create("sink", config)
+        c.wait_until("the first row arrives", lambda: len(names(lake)) == 1)
+        write(c, row(2, "b", wider, note=7))
+        c.wait_until("the second row arrives", lambda: len(names(lake)) == 2)
+        c.settle()
+        [worker] = c.embedded.workers
+        events = worker.assembly.journal.events.after(None, 1_000)
+        table = lake.open().name
+        assert [event.text for event in events if event.kind is EventKind.SCHEMA] == [
+            f"{table}: add column note int32, because of t-0@1"
+        ]
+        labels = f'{{connector="sink",task="0",table="{table}"}}'
+        assert f"kraal_table_rows{labels} 2\n" in worker.metrics()
 
 
 def test_values_of_other_converters_keep_their_schemas(lake: Lake, config: dict[str, str]) -> None:
@@ -281,12 +302,14 @@ def test_missing_package_is_an_error_that_names_the_extra(
 
 def test_task_sets_the_pace_of_its_batches(lake: Lake, config: dict[str, str]) -> None:
     task: TableSinkTask = IcebergSinkTask() if lake.kind == "iceberg" else DeltaSinkTask()
-    context: Any = type("Context", (), {"connector": "sink", "task": 0})
+    reports: list[TableReport] = []
+    context: Any = SimpleNamespace(connector="sink", task=0, report_table=reports.append)
     task.start(config | {"commit.interval.ms": "2500", "commit.records": "7"}, context)
     assert (task.batch_interval_s, task.max_batch_records) == (2.5, 7)
     partition = TopicPartition("t", 0)
     assert task.stored_offsets([partition]) == {}
     columns: dict[str, Any] = {"topic": ["t"], "partition": [0], "offset": [4], "headers": [None]}
+    columns["timestamp"] = pa.array([1_700_000_000_000], pa.timestamp("ms", "UTC"))
     table = pa.table(
         {
             **columns,
@@ -297,6 +320,9 @@ def test_task_sets_the_pace_of_its_batches(lake: Lake, config: dict[str, str]) -
     task.write(SinkBatch(table=table, ranges={partition: (4, 5)}))
     assert lake.read().to_pylist() == [{"id": 1}]
     assert task.stored_offsets([partition]) == {partition: 5}
+    assert reports[0].version is None, "the table does not exist"
+    assert [report.offsets for report in reports] == [{partition: None}, {partition: 5}, {partition: 5}]
+    assert reports[-1].timestamps_ms == {partition: 1_700_000_000_000}
 
 
 def test_configs_of_the_documentation_are_valid() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kraal.engine.sink.backlog_report import REPORT_INTERVAL_S, BacklogReport, records_behind
+from kraal.engine.sink.backlog_report import REPORT_INTERVAL_S, BacklogReport, find_ends
 from kraal.engine.sink.ranges import Bounds
 from kraal.plugins.api import TopicPartition
 
@@ -31,7 +31,8 @@ class Reports:
         self.backlogs: list[int] = []
         self.now_s = 100.0
         self.fetches = Fetches()
-        self.report = BacklogReport(self.backlogs.append, lambda: self.now_s)
+        self.ends: list[Mapping[TopicPartition, tuple[int, int]]] = []
+        self.report = BacklogReport(self.backlogs.append, self.ends.append, lambda: self.now_s)
 
     def record_poll(self, positions: Mapping[TopicPartition, int], *, has_records: bool = False) -> None:
         self.report.record_poll(self.fetches, positions, has_records=has_records)
@@ -54,7 +55,9 @@ def test_backlog_is_the_sum_of_records_behind_the_latest_ends(
     fetched: Mapping[TopicPartition, int],
     behind: int,
 ) -> None:
-    assert records_behind(positions, requested, fetched) == behind
+    ends = find_ends(positions, requested, fetched)
+    assert sum(end - position for position, end in ends.values()) == behind
+    assert {partition: position for partition, (position, _) in ends.items()} == positions
 
 
 def test_backlog_uses_the_latest_requested_and_fetched_ends() -> None:
@@ -90,3 +93,13 @@ def test_task_without_positions_reports_no_backlog() -> None:
     reports = Reports()
     reports.record_poll({})
     assert reports.backlogs == []
+
+
+def test_ends_are_reported_before_a_batch_without_a_backlog() -> None:
+    reports = Reports()
+    reports.report.set_ends({P0: Bounds(0, 10), P1: Bounds(0, 3)})
+    reports.report.record_batch({P0: 4, P1: 3}, {P1: (3, 5)})
+    assert reports.ends == [{P0: (4, 10), P1: (3, 5)}], "an end is at least that of the batch"
+    assert reports.backlogs == []
+    reports.report.report({P0: 10, P1: 5})
+    assert (reports.ends[1:], reports.backlogs) == ([{P0: (10, 10), P1: (5, 5)}], [0])

@@ -49,6 +49,7 @@ def canned_responses(name: str = NAME, text: str = "IOError: disk is full") -> d
         f"{path}/dead-letters": _letters(text),
         f"{path}/proof": _proof(text),
         f"{path}/ledger": make_ledger(text),
+        f"{path}/tables": _tables(name, text),
         f"POST {path}/proof": {**_proof(text), "state": "RUNNING", "result": None},
         f"POST {path}/dead-letters/replay": {
             "dry_run": True,
@@ -125,6 +126,35 @@ def make_ledger(text: str) -> Any:
     }
 
 
+def _tables(name: str, text: str) -> Any:
+    offset = {"topic": text, "partition": 0, "offset": 12_345}
+    counts = {"rows_added": 5, "rows_updated": 2, "rows_deleted": 1, "files_added": 1, "files_removed": 0}
+    commit = {"version": text, "time_ms": 7_000, "operation": text, "offsets": [offset], **counts}
+    change = {
+        "column": text,
+        "old_type": None,
+        "new_type": "int64",
+        "record": text,
+        "version": text,
+        "time_ms": 6_000,
+    }
+    table = {
+        "table": text,
+        "format": text,
+        "version": text,
+        "reported_ms": 8_000,
+        "rows": 1_234_567,
+        "files": 12,
+        "size_bytes": 5_000_000,
+        "columns": [{"name": text, "type": text}],
+        "partitions": [{**offset, "task": 0, "lag_records": 3, "lag_ms": 1_500}],
+        "commits": [commit, {**commit, "offsets": None, "rows_updated": None}],
+        "schema_changes": [change, {**change, "old_type": "int32"}],
+        "totals": {"commits": 4, "commit_ms": 1_000, "conflicts": 1, "schema_changes": 2},
+    }
+    return {"connector": name, "tables": [table], "silent": [text]}
+
+
 def _series(text: str) -> Any:
     values = {
         "id": 0,
@@ -188,4 +218,4 @@ def page_text(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
 
 
-PAGES = ("tasks/0", "history", "charts", "logs", "topics", "delivery", "letters")
+PAGES = ("tasks/0", "history", "charts", "logs", "topics", "delivery", "table", "letters")

@@ -19,7 +19,7 @@ from web.ui.sources.messages import encode_body
 ALL_FEATURES = Features(
     kraal=True, version="4.3.0", assignments=True, loggers=True, supervision=True, versions=True, health=True,
     changes=True, progress=True, series=True, history=True, configs=True, logs=True, dead_letters=True, events=True,
-    proofs=True, ledger=True,
+    proofs=True, ledger=True, tables=True,
 )  # fmt: skip
 JAVA_FEATURES = Features(version="4.3.0", loggers=True)
 

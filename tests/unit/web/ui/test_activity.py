@@ -14,7 +14,9 @@ from tests.unit.web.ui.canned import ALL_FEATURES, JAVA_FEATURES, CannedSource, 
 from web.ui.sources.api import RequestRejected, SourceUnavailable
 
 
-@pytest.mark.parametrize("tab", ["charts", "history", "logs", "topics", "delivery", "letters", "tasks/0"])
+@pytest.mark.parametrize(
+    "tab", ["charts", "history", "logs", "topics", "delivery", "table", "letters", "tasks/0"]
+)
 def test_every_tab_links_to_the_yaml_of_the_connector(tab: str) -> None:
     link = f'<a href="{URL}/config">{NAME} as YAML for kraal apply</a>'
     assert link in get(f"{URL}/{tab}")
@@ -117,7 +119,7 @@ def test_task_config_lists_overrides_first_without_secrets() -> None:
 
 
 def test_unsupported_views_have_no_tab_or_shortcut() -> None:
-    titles = ("Charts", "History", "Logs", "Delivery", "Dead letters", "Events")
+    titles = ("Charts", "History", "Logs", "Delivery", "Table", "Dead letters", "Events")
     kraal_page, java_page = (
         get(f"{URL}/topics"),
         get(f"{URL}/topics", CannedSource(canned_responses(), reported_features=JAVA_FEATURES)),
@@ -355,3 +357,32 @@ def test_button_starts_a_proof() -> None:
     assert response.status_code == 303
     assert "the proof has started" in page_text(client.get(response.headers["location"]).text)
     assert ("POST", f"{PATH}/proof") in [request[:2] for request in source.requests]
+
+
+# -- table ---------------------------------------------------------------------------------------------------------
+
+
+def test_table_shows_rows_files_lag_commits_and_schema_changes() -> None:
+    source = CannedSource(canned_responses(text="orders"))
+    text = page_text(get(f"{URL}/table", source))
+    assert "Rows 1,234,567 Files 12 5M bytes Behind the topics 3 offsets, 1.5 s" in text
+    assert "Commits of the tasks 4 250 ms each, 1 conflict" in text
+    assert "orders-0 0 12345 3 1.5 s" in text
+    assert "orders 1970-01-01 00:00:07 UTC orders +5 ~2 -1 +1 orders-0@12345" in text
+    assert "orders 1970-01-01 00:00:07 UTC orders +5 -1 +1 none" in text
+    assert "1970-01-01 00:00:06 UTC orders new column int64 orders orders" in text
+    assert "1970-01-01 00:00:06 UTC orders int32 int64 orders orders" in text
+    assert "No response from orders." in text
+
+
+def test_connector_without_tables_has_an_empty_tab() -> None:
+    source = CannedSource(canned_responses())
+    source.responses[f"{PATH}/tables"] = {"connector": NAME, "tables": [], "silent": []}
+    assert "No task has reported a table." in page_text(get(f"{URL}/table", source))
+
+
+def test_source_has_no_tabs_of_sinks() -> None:
+    source = CannedSource(canned_responses())
+    source.responses[f"{PATH}/status"]["type"] = "source"
+    page = get(f"{URL}/topics", source)
+    assert [title for title in ("Table", "Dead letters") if f">{title}</a>" in page] == []

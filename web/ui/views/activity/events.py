@@ -17,6 +17,7 @@ KINDS: Final = {
     "auto_restart": "Automatic restarts",
     "given_up": "Restarts given up",
     "offsets": "Offsets",
+    "schema": "Schemas of tables",
     "logger": "Log levels",
     "worker": "Worker",
 }
