@@ -235,13 +235,12 @@ class _ActorFactory:
         address, ledger_log, clock = self.ledger, self._parts.ledger_log, self._parts.clock
         if address is None or ledger_log is None:
             return {}
-        delivery = self.delivery
         return {
             address: lambda: LedgerKeeper(
                 address=address,
                 ledger_log=ledger_log,
                 clock=clock,
-                metrics=delivery,
+                metrics=self.delivery,
                 keeps_config_offsets=self._parts.keeps_configs,
             )
         }

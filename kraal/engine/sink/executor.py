@@ -67,8 +67,7 @@ LOOKUP_INTERVAL_S = 30.0
 class SinkExecutor:
     """The executor of a sink task."""
 
-    pause_s, polls_when_idle, is_flowing = 0.0, True, False
-    can_skip_poll = None
+    pause_s, polls_when_idle, is_flowing, can_skip_poll = 0.0, True, False, None
 
     def __init__(
         self,
