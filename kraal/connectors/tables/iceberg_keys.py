@@ -1,6 +1,6 @@
 """Translates the keys of Apache Iceberg's own sink connector to those of IcebergSink, where they mean the same.
 
-Source: the documentation of Apache Iceberg's Kafka Connect sink (docs/docs/kafka-connect.md).
+Source: the documentation of Apache Iceberg's Kafka Connect sink.
 """
 
 from __future__ import annotations
