@@ -14,6 +14,7 @@ import pytest
 from kraal.connectors.tables.config import make_writer_settings
 from kraal.connectors.tables.sink import DeltaSinkConnector, IcebergSinkConnector, TableSinkConnector
 from kraal.connectors.tables.table import Changes, LakeTable
+from kraal.connectors.tables.writer import Delivery as Results
 from kraal.connectors.tables.writer import TableWriter
 from kraal.engine.proof.frames import find_differences, hash_rows
 from kraal.plugins.api import EXPECTED_POSITION, NotComparable, TopicPartition
@@ -45,7 +46,7 @@ class Delivery:
         settings = make_writer_settings(self.connector.config_def.parse(self.config))
         writer = TableWriter(self.open(), settings)
         writer.read_offsets([PARTITION])
-        writer.write(*batch(records, len(self.records)), _raise)
+        writer.write(*batch(records, len(self.records)), Results(report=_raise))
         self.records += records
 
     def edit(self, rows: pa.Table, deletes: Sequence[int]) -> None:
