@@ -103,11 +103,14 @@ def test_commits_and_maintenance_do_not_lose_rows(lake: Lake) -> None:
                 errors.append(exc)
                 return
 
+    def pause(delay_s: float) -> None:
+        is_done.wait(delay_s)
+
     lake.writer("append").write(row(0, "a"))
     thread = threading.Thread(target=maintain)
     thread.start()
     writer = lake.writer("append")
-    writer.writer._sleep = threading.Event().wait
+    writer.writer._sleep = pause
     for number in range(1, 13):
         writer.write(row(number, "a"), start=number)
     is_done.set()

@@ -13,7 +13,7 @@ from kraal.connectors.tables.delta import DeltaLakeTable
 from kraal.connectors.tables.iceberg import IcebergTable
 from kraal.connectors.tables.positions import Ranges
 from kraal.connectors.tables.routing import TableRouter, find_routes
-from kraal.connectors.tables.table import LakeTable
+from kraal.connectors.tables.table import LakeTable, TableState
 from kraal.connectors.tables.template import TableTemplate
 from kraal.connectors.tables.writer import Delivery, TableWriter, WriterSettings
 from kraal.plugins.api import DataException, RetriableError, TableReport, TopicPartition
@@ -81,7 +81,7 @@ class Router:
         """Return the offset of a partition in a table."""
         return self._load(name, partition).offsets.get(partition)
 
-    def _load(self, name: str, *partitions: TopicPartition) -> Any:
+    def _load(self, name: str, *partitions: TopicPartition) -> TableState:
         prefix = f"{self._lake.path}/" if self._lake.kind == "delta" else "lake."
         return self.open(prefix + name).load(partitions)
 
