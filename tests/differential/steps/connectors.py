@@ -150,6 +150,7 @@ _CONFIG_STEPS = [
         "prove since an invalid time", "POST /connectors/plain/proof?since=x", None, whole("proof", 404, 400)
     ),
     ask("read the ledger without one", "GET /connectors/plain/ledger"),
+    ask("read the tables", "GET /connectors/plain/tables", None, whole("tables", 404, 200)),
     ask("read the history", "GET /connectors/plain/history", None, whole("history", 404, 200)),
     ask("read the config versions", "GET /connectors/plain/configs", None, whole("configs", 404, 200)),
     ask("read the log lines", "GET /connectors/plain/logs", None, whole("logs", 404, 200)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from typing_extensions import override
 from scripts.harness.processes import wait_until
 from tests.integration.ui.stage.axe import violations, violations_in_both_schemes
 from tests.integration.ui.stage.dashboard import dashboard
+from tests.integration.ui.stage.scene import UPDATES_PICTURES
 from tests.integration.ui.visitor import WAIT_MS, Visitor
 from tests.unit.web.ui.activity import NAME, canned_responses
 from tests.unit.web.ui.canned import CannedSource
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.ci
 
+SCREENSHOT = Path(__file__).parents[3] / "docs" / "dashboard" / "table.png"
 PAGES = ("tasks/0", "history", "charts", "logs", "topics", "table", "letters")
 INVALID_LANGUAGE = """Object.defineProperty(Navigator.prototype, "language",
     {get() { return "en-US@posix" }, configurable: true})"""
@@ -183,6 +186,47 @@ def test_table_is_updated_after_a_commit(worker: Worker, url: str, visitor: Visi
     worker.responses[f"/connectors/{NAME}/tables"]["tables"][0]["rows"] = 1_234_568
     worker.send_change("numbers")
     expect(page.locator(".facts")).to_contain_text("1,234,568")
+
+
+if UPDATES_PICTURES:
+
+    def test_screenshot_of_a_table_is_created(worker: Worker, url: str, visitor: Visitor) -> None:
+        tables = worker.responses[f"/connectors/{NAME}/tables"]
+        tables["silent"] = []
+        fill_in(tables["tables"][0])
+        page = visitor.open(f"{url}/table", width=1200, height=760)
+        page.screenshot(path=SCREENSHOT)
+
+    def fill_in(table: dict[str, Any]) -> None:
+        """Replace the canned values by those of a table that follows a database."""
+        now_ms = 1_795_000_000_000
+        table |= {"table": "shop.orders", "format": "iceberg", "version": "7", "reported_ms": now_ms}
+        table["columns"] = [
+            {"name": name, "type": kind}
+            for name, kind in {"id": "int32", "amount": "decimal128(10, 2)", "note": "string"}.items()
+        ]
+        place = {"topic": "shop.public.orders", "partition": 0}
+        table["partitions"] = [{**part, **place} for part in table["partitions"]]
+        offset = 12_345
+        table["commits"] = [
+            {
+                **table["commits"][0],
+                "version": str(7 - number),
+                "time_ms": now_ms - 2000 * number,
+                "operation": "overwrite",
+                "offsets": [{**place, "offset": offset - 60 * number}],
+            }
+            for number in range(3)
+        ]
+        change = {**table["schema_changes"][0], "version": "5", "time_ms": now_ms - 4000}
+        table["schema_changes"] = [
+            {
+                **change,
+                "column": "note",
+                "new_type": "string",
+                "record": f"shop.public.orders-0@{offset - 130}",
+            }
+        ]
 
 
 @pytest.mark.parametrize("is_dark", [False, True])

@@ -81,7 +81,7 @@ def test_status_imports_an_http_client_but_no_worker_modules() -> None:
     assert packages(module_names) <= {"kraal", "click", "typing_extensions", *HTTP_PACKAGES}
     assert "httpx2" in module_names
     folders = {".".join(name.split(".")[:2]) for name in select_kraal_modules(module_names)}
-    assert folders == {"kraal", "kraal.cli", "kraal.client", "kraal.config", "kraal.core"}
+    assert folders == {"kraal", "kraal.cli", "kraal.client", "kraal.config", "kraal.core", "kraal.ledger"}
     assert module_names & SLOW_MODULES == set()
 
 

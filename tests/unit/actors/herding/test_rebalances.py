@@ -36,6 +36,7 @@ class StateStub:
             record_group_loss=self.loss_reasons.append, record_rebalance=lambda _: None
         )
         self.work = WorkStub()
+        self.ledger = SimpleNamespace(on_assigned=lambda _: None)
         self.snapshot = SimpleNamespace(rebalances=())
         self.settings = SimpleNamespace(standalone=True)
 
