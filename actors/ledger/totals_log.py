@@ -134,7 +134,7 @@ class TotalsLog:
 
     def _remove_deleted(self, *, is_leader: bool) -> None:
         self._is_leader = is_leader
-        self._has_obsolete_records = True  # perhaps; only the log can tell
+        self._has_obsolete_records = True  # perhaps; only the log shows it
         for key in (*self._changes.list_keys(), *self._sent.list_keys()):
             connector = get_key_connector(key)
             if self.is_deleted(connector, self._config_offsets[connector]):
@@ -266,6 +266,6 @@ class TotalsLog:
         return 0 if value is None else value.sequence
 
     def _get_totals(self, key: LedgerKey) -> LedgerTotals | None:
-        """Return the totals in the log; None if there are none."""
+        """Return the totals in the log; None if the log has no record of the key."""
         value = self._latest.get(key)
         return None if value is None or self._is_obsolete(key, value) else value.totals

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -67,14 +67,19 @@ def validate_location(name: str, value: object) -> str | None:
     )
 
 
-@rule("a list of columns and transforms")
-def validate_partition_by(name: str, value: object) -> str | None:
-    """Require columns, or Iceberg's transforms of columns."""
+def _find_error(parse: Callable[[str], object], name: str, value: object) -> str | None:
+    """Return the error message for a value that `parse` refuses with ValueError."""
     try:
-        parse_partition_by(str(value or ""))
+        parse(str(value or ""))
     except ValueError as exc:
         return f"Invalid value {value} for configuration {name}: {exc}"
     return None
+
+
+@rule("a list of columns and transforms")
+def validate_partition_by(name: str, value: object) -> str | None:
+    """Require columns, or Iceberg's transforms of columns."""
+    return _find_error(parse_partition_by, name, value)
 
 
 @rule("a list of columns")
@@ -95,11 +100,7 @@ def validate_partition_columns(name: str, value: object) -> str | None:
 @rule("a list of columns, each optionally with `asc` or `desc`")
 def validate_sort_by(name: str, value: object) -> str | None:
     """Require columns."""
-    try:
-        parse_sort_by(str(value or ""))
-    except ValueError as exc:
-        return f"Invalid value {value} for configuration {name}: {exc}"
-    return None
+    return _find_error(parse_sort_by, name, value)
 
 
 def _require_warehouse(name: str, values: Mapping[str, object]) -> Recommendation:

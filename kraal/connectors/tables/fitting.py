@@ -200,17 +200,17 @@ def _restrict(name: str, values: pa.Array, stored: pa.DataType | None, *, is_inf
     if pa.types.is_list(stored) and pa.types.is_list(values.type):
         part = _restrict(name, values.flatten(), stored.value_type, is_inferred=is_inferred)
         offsets = make_offsets(values)
-        kept = pa.ListArray.from_arrays(offsets, part.values, type=stored, mask=make_mask(values))
-        return _Restricted(kept, _any_by_offsets(part.is_lost, offsets))
+        restricted = pa.ListArray.from_arrays(offsets, part.values, type=stored, mask=make_mask(values))
+        return _Restricted(restricted, _any_by_offsets(part.is_lost, offsets))
     if pa.types.is_map(stored) and pa.types.is_map(values.type):
         entries = pa.concat_arrays([values])
         keys = _restrict(name, entries.keys, stored.key_type, is_inferred=is_inferred)
         items = _restrict(name, entries.items, stored.item_type, is_inferred=is_inferred)
         if not keys.is_lost.any():
-            kept = pa.MapArray.from_arrays(
+            restricted = pa.MapArray.from_arrays(
                 entries.offsets, keys.values, items.values, type=stored, mask=make_mask(entries)
             )
-            return _Restricted(kept, _any_by_offsets(items.is_lost, entries.offsets))
+            return _Restricted(restricted, _any_by_offsets(items.is_lost, entries.offsets))
     return _Restricted(pa.nulls(len(values), stored), lost)
 
 
@@ -224,8 +224,8 @@ def _restrict_struct(name: str, values: pa.Array, stored: pa.StructType, *, is_i
         if part.values is not None:
             columns[member.name] = part.values
     arrays = [columns.get(member.name, pa.nulls(len(values), member.type)) for member in stored]
-    kept = pa.StructArray.from_arrays(arrays, fields=list(stored), mask=make_mask(values))
-    return _Restricted(kept, is_lost)
+    restricted = pa.StructArray.from_arrays(arrays, fields=list(stored), mask=make_mask(values))
+    return _Restricted(restricted, is_lost)
 
 
 def _any_by_offsets(flags: np.ndarray, offsets: pa.Array) -> np.ndarray:

@@ -51,9 +51,11 @@ def get_keys(changes: Changes) -> pa.Table:
 
 def count_changes(changes: Changes, matched: pa.Array, new_rows: pa.Table) -> RowCounts:
     """Return the numbers of changed rows; `matched` are the changes that were found in files."""
-    found = matched.unique()
-    updated = pc.sum(pc.less(found, changes.rows.num_rows)).as_py() or 0
-    return RowCounts(added=new_rows.num_rows - updated, updated=updated, deleted=len(found) - updated)
+    matched_changes = matched.unique()
+    updated = pc.sum(pc.less(matched_changes, changes.rows.num_rows)).as_py() or 0
+    return RowCounts(
+        added=new_rows.num_rows - updated, updated=updated, deleted=len(matched_changes) - updated
+    )
 
 
 def drop_matches(file_rows: pa.Table, match: Match) -> pa.Table:

@@ -72,7 +72,7 @@ class TableView:
     commit_count: int
     """Commits of the connector's tasks since each of them was started."""
     commit_ms: float | None
-    """Mean duration of these commits; None if there are none."""
+    """Mean duration of these commits; None before the first commit."""
     conflicts: int
 
     @property
