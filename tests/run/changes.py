@@ -1,8 +1,8 @@
 """Skips tests whose dependencies have not changed since the last green run (`--by-change`).
 
 These tests cover one part of the project, take long, and rarely fail because of changes elsewhere.
-`tests/run/green.txt` contains the commit of the last successful run of CI. A run reports the skipped tests. All tests
-run without `--by-change`, and if the clone does not contain that commit, as in a shallow clone.
+`tests/run/green.txt` contains the commit of the last run of CI in which all tests passed. A run reports the skipped
+tests. All tests run without `--by-change`, and if the clone does not contain that commit, as in a shallow clone.
 """
 
 from __future__ import annotations
@@ -86,6 +86,21 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         "scripts/harness",
         "tests/fakes/workers",
     ),
+    "tests/integration/java_plugins/test_faults": (
+        *_PACKAGING,
+        "java",
+        "actors/instances",
+        "kraal/converters",
+        "kraal/core",
+        "kraal/engine",
+        "kraal/jars",
+        "kraal/java_plugins",
+        "kraal/plugins",
+        "kraal/testing",
+        "kraal/transforms",
+        "tests/fakes/workers",
+        "tests/integration/java_plugins/flows.py",
+    ),
     "tests/integration/java_plugins/test_java_module": (
         "java",
         "kraal/broker",
@@ -138,6 +153,15 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         "scripts/harness/processes.py",
         "tests/fakes/kafka",
     ),
+    "tests/integration/standalone/test_proof": (
+        *_PIPELINES,
+        "actors/instances",
+        "kraal/cli",
+        "kraal/client",
+        "kraal/converters",
+        "kraal/proof",
+        "kraal/testing",
+    ),
     "tests/integration/tables": (
         *_PACKAGING,
         "java",
@@ -187,6 +211,15 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/integration/ui": ("web", "kraal/cli", "kraal/client", "kraal/journal", "kraal/metrics"),
     "tests/unit/bench": ("scripts",),
     "tests/unit/chaos": ("scripts",),
+    "tests/unit/connectors/tables": (
+        *_PIPELINES,
+        "actors/instances",
+        "kraal/converters",
+        "kraal/journal",
+        "kraal/testing",
+        "tests/fakes/tables",
+        "tests/fakes/workers/worker_config.py",
+    ),
     "tests/unit/deploy": (
         "deploy",
         "Dockerfile",
@@ -196,6 +229,13 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         *_PACKAGING,
     ),
     "tests/unit/docs_site": ("docs", "mkdocs.yml", "scripts"),
+    "tests/unit/plugin_lock/test_change": (
+        *_PACKAGING,
+        "kraal/cli",
+        "kraal/jars",
+        "kraal/plugin_lock",
+        "tests/fakes/distributions.py",
+    ),
     "tests/unit/test_plugin_howto": (
         *_PACKAGING,
         "docs/plugin-howto.md",

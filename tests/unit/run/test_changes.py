@@ -16,6 +16,7 @@ IN_PROCESS = [
     "tests/integration/java_plugins/test_mirror",
     "tests/integration/spark/test_session",
     "tests/integration/stores",
+    "tests/unit/connectors/tables",
 ]
 """Suites that run Kraal in the test process. The dependencies of other suites are listed by topic."""
 
