@@ -1,8 +1,9 @@
-"""Finds the causes that REST reports for a pipe without progress: a halted, failed or stalled source or sink."""
+"""Finds the causes that REST reports for connectors without progress: paused, stopped, failed or stalled ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from scripts.chaos_run.clients import Call
@@ -11,9 +12,41 @@ from scripts.chaos_run.kinds.scene import Scene
 _LIST_PATH: Final = "/connectors?expand=status&expand=progress"
 _OK: Final = 200
 _HALTED: Final = frozenset({"PAUSED", "STOPPED"})
+PROGRESS_TIMEOUT_S: Final = 75.0
+"""Time without progress and without a cause after which a fault reports a violation.
+
+A cause appears after the workers' stall timeout of 60 s, for example if another fault blocks the consumer group.
+"""
+MAX_WAIT_S: Final = 150.0
+"""Maximum time that a fault waits for connectors that another fault or a client has halted."""
+CHECK_INTERVAL_S: Final = 2.0
+
+Connectors = Mapping[str, Mapping[str, Any]]
+"""The entries of `GET /connectors?expand=status&expand=progress` by connector name."""
 
 
-def query_connectors(scene: Scene) -> Mapping[str, Mapping[str, Any]] | None:
+def is_done_or_halted(
+    scene: Scene, is_done: Callable[[], bool], is_halted: Callable[[Connectors], bool]
+) -> bool:
+    """Wait until `is_done()`; return False after `PROGRESS_TIMEOUT_S` without a cause.
+
+    `is_halted` must return whether a cause explains that it is not done yet. Returns True if the run ends, and after
+    `MAX_WAIT_S` with causes.
+    """
+    start_s = explained_s = time.monotonic()
+    while not scene.wait_until(is_done, CHECK_INTERVAL_S):
+        now_s = time.monotonic()
+        connectors = query_connectors(scene)
+        if connectors is None or is_halted(connectors):
+            explained_s = now_s
+        if scene.stopped.is_set() or now_s - start_s > MAX_WAIT_S:
+            return True
+        if now_s - explained_s > PROGRESS_TIMEOUT_S:
+            return False
+    return True
+
+
+def query_connectors(scene: Scene) -> Connectors | None:
     """Return the state of all connectors from any worker; None if none responds."""
     for member in scene.members.up():
         response = scene.ask(member, Call("GET", _LIST_PATH))
@@ -22,7 +55,7 @@ def query_connectors(scene: Scene) -> Mapping[str, Mapping[str, Any]] | None:
     return None
 
 
-def find_causes(connectors: Mapping[str, Mapping[str, Any]], pipe: str) -> list[str]:
+def find_causes(connectors: Connectors, pipe: str) -> list[str]:
     """Return the causes for which a pipe may make no progress. Pure."""
     return [
         f"{part}: {cause}"
@@ -31,10 +64,9 @@ def find_causes(connectors: Mapping[str, Mapping[str, Any]], pipe: str) -> list[
     ]
 
 
-def is_running(connectors: Mapping[str, Mapping[str, Any]], pipe: str) -> bool:
-    """Return whether workers report tasks of a pipe's source and sink. Pure."""
-    parts = (connectors.get(f"{pipe}-{part}", {}) for part in ("source", "sink"))
-    return all((part.get("progress") or {}).get("tasks") for part in parts)
+def is_running(connectors: Connectors, *names: str) -> bool:
+    """Return whether workers report tasks of all these connectors. Pure."""
+    return all((connectors.get(name, {}).get("progress") or {}).get("tasks") for name in names)
 
 
 def list_reasons(connector: Mapping[str, Any]) -> list[str]:

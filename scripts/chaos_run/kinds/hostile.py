@@ -18,6 +18,7 @@ from kafka.errors import KafkaError
 from typing_extensions import override
 
 from scripts.chaos_run.clients import Call
+from scripts.chaos_run.kinds.causes import Connectors, is_done_or_halted, is_running, list_reasons
 from scripts.chaos_run.kinds.scene import Scene, Undo
 from scripts.chaos_run.schedule import HeavyStep
 
@@ -25,8 +26,6 @@ TOPIC: Final = "hostile"
 SINKS: Final = ("hostile-string", "hostile-json")
 REQUEST_TIMEOUT_S: Final = 15.0
 SEND_TIMEOUT_S: Final = 10.0
-WRITE_TIMEOUT_S: Final = 60.0
-"""Time within which the sinks must write the marker that follows the hostile records."""
 _SINK: Final = {"connector.class": "FileStreamSink", "tasks.max": "1", "topics": TOPIC}
 _CONVERTERS: Final = {
     "hostile-string": {"value.converter": "org.apache.kafka.connect.storage.StringConverter"},
@@ -78,7 +77,10 @@ RECORDS: Final = (
 
 
 def send(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Produce the hostile records, followed by a marker that both sinks must write before the fault is undone."""
+    """Produce the hostile records, followed by a marker.
+
+    Before the fault is undone, both sinks must write the marker, or be halted with a cause in REST.
+    """
     directory = scene.slow.sink_file.parent
     for name in SINKS:
         config = {**_SINK, **_CONVERTERS[name], "file": str(directory / f"{name}.out")}
@@ -97,13 +99,18 @@ def send(scene: Scene, step: HeavyStep) -> Undo | None:
         _delete_sinks(scene)
         return None
 
+    files = [directory / f"{name}.out" for name in SINKS]
+
+    def is_halted(connectors: Connectors) -> bool:
+        missing = find_files_without(files, marker)
+        return all(not is_running(connectors, name) or list_reasons(connectors[name]) for name in missing)
+
     def undo() -> None:
-        files = [directory / f"{name}.out" for name in SINKS]
-        scene.wait_until(lambda: not find_files_without(files, marker), WRITE_TIMEOUT_S)
-        for name in find_files_without(files, marker):
-            scene.report_violation(
-                f"the sink {name} has not written the record that follows the hostile records"
-            )
+        if not is_done_or_halted(scene, lambda: not find_files_without(files, marker), is_halted):
+            for name in find_files_without(files, marker):
+                scene.report_violation(
+                    f"the sink {name} has not written the record that follows the hostile records"
+                )
         _delete_sinks(scene)
 
     return undo

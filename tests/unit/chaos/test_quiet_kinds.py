@@ -13,7 +13,7 @@ from kafka.errors import CorruptRecordError, KafkaTimeoutError
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from scripts.chaos_run.clients import Call
-from scripts.chaos_run.kinds import hostile, small_topic, starve
+from scripts.chaos_run.kinds import causes, hostile, small_topic, starve
 from scripts.chaos_run.kinds.causes import list_reasons
 from scripts.chaos_run.kinds.orders import Commands
 from scripts.chaos_run.kinds.scene import Scene
@@ -67,10 +67,9 @@ class FakeScene:
 
 @pytest.fixture
 def fake_scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeScene:
-    monkeypatch.setattr(hostile, "WRITE_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(small_topic, "PROGRESS_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(small_topic, "MAX_WAIT_S", 0.3)
-    monkeypatch.setattr(small_topic, "_CHECK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(causes, "PROGRESS_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(causes, "MAX_WAIT_S", 0.3)
+    monkeypatch.setattr(causes, "CHECK_INTERVAL_S", 0.0)
     monkeypatch.setattr(hostile, "produce", lambda *_: None)
     return FakeScene(tmp_path)
 
@@ -112,8 +111,20 @@ def test_header_names_are_written_as_raw_bytes() -> None:
         list(DefaultRecordBatch(batch))
 
 
-@pytest.mark.parametrize("is_written", [True, False])
-def test_sink_that_stops_at_hostile_records_is_reported(fake_scene: FakeScene, *, is_written: bool) -> None:
+@pytest.mark.parametrize(
+    ("is_written", "sink", "is_violation"),
+    [
+        (True, "running", False),
+        (False, "running", True),
+        (False, "stalled", False),
+        (False, "unassigned", False),
+    ],
+)
+def test_sink_that_stops_at_hostile_records_is_reported(
+    fake_scene: FakeScene, sink: str, *, is_written: bool, is_violation: bool
+) -> None:
+    sinks = {"running": RUNNING_CONNECTOR, "stalled": STALLED_CONNECTOR, "unassigned": {}}
+    fake_scene.connectors = {"hostile-string": RUNNING_CONNECTOR, "hostile-json": sinks[sink]}
     undo = hostile.send(fake_scene.scene, make_step(HeavyFault.HOSTILE_RECORDS))
     assert undo is not None
     assert fake_scene.requests == [("PUT", f"/connectors/{name}/config") for name in hostile.SINKS]
@@ -124,8 +135,8 @@ def test_sink_that_stops_at_hostile_records_is_reported(fake_scene: FakeScene, *
         fake_scene.pipe.sink_file.with_name(f"{name}.out").write_text(text)
     undo()
     message = "the sink hostile-json has not written the record that follows the hostile records"
-    assert fake_scene.violations == ([] if is_written else [message])
-    assert fake_scene.requests == DELETE_REQUESTS
+    assert fake_scene.violations == ([message] if is_violation else [])
+    assert fake_scene.requests[-2:] == DELETE_REQUESTS
 
 
 def test_hostile_sinks_are_deleted_if_the_broker_is_unavailable(
