@@ -25,7 +25,7 @@ Connectors = Mapping[str, Mapping[str, Any]]
 """The entries of `GET /connectors?expand=status&expand=progress` by connector name."""
 
 
-def is_done_or_halted(
+def wait_for_progress(
     scene: Scene, is_done: Callable[[], bool], is_halted: Callable[[Connectors], bool]
 ) -> bool:
     """Wait until `is_done()`; return False after `PROGRESS_TIMEOUT_S` without a cause.

@@ -18,7 +18,7 @@ from kafka.errors import KafkaError
 from typing_extensions import override
 
 from scripts.chaos_run.clients import Call
-from scripts.chaos_run.kinds.causes import Connectors, is_done_or_halted, is_running, list_reasons
+from scripts.chaos_run.kinds.causes import Connectors, is_running, list_reasons, wait_for_progress
 from scripts.chaos_run.kinds.scene import Scene, Undo
 from scripts.chaos_run.schedule import HeavyStep
 
@@ -77,9 +77,9 @@ RECORDS: Final = (
 
 
 def send(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Produce the hostile records, followed by a marker.
+    """Produce the hostile records, followed by a marker that both sinks must write before the fault is undone.
 
-    Before the fault is undone, both sinks must write the marker, or be halted with a cause in REST.
+    Another fault may halt a sink meanwhile; a cause in REST prolongs the wait, but does not replace the marker.
     """
     directory = scene.slow.sink_file.parent
     for name in SINKS:
@@ -106,11 +106,11 @@ def send(scene: Scene, step: HeavyStep) -> Undo | None:
         return all(not is_running(connectors, name) or list_reasons(connectors[name]) for name in missing)
 
     def undo() -> None:
-        if not is_done_or_halted(scene, lambda: not find_files_without(files, marker), is_halted):
-            for name in find_files_without(files, marker):
-                scene.report_violation(
-                    f"the sink {name} has not written the record that follows the hostile records"
-                )
+        wait_for_progress(scene, lambda: not find_files_without(files, marker), is_halted)
+        for name in find_files_without(files, marker):
+            scene.report_violation(
+                f"the sink {name} has not written the record that follows the hostile records"
+            )
         _delete_sinks(scene)
 
     return undo

@@ -12,7 +12,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # the classes 
     ConfigResource,
 )
 
-from scripts.chaos_run.kinds.causes import Connectors, find_causes, is_done_or_halted, is_running
+from scripts.chaos_run.kinds.causes import Connectors, find_causes, is_running, wait_for_progress
 from scripts.chaos_run.kinds.scene import Scene, Undo
 from scripts.chaos_run.pipes import Pipe
 from scripts.chaos_run.schedule import HeavyStep, choose
@@ -38,7 +38,7 @@ def shrink(scene: Scene, step: HeavyStep) -> Undo | None:
         return not is_complete or bool(find_causes(connectors, pipe.name))
 
     def undo() -> None:
-        if not is_done_or_halted(scene, lambda: pipe.progress() != before, is_halted):
+        if not wait_for_progress(scene, lambda: pipe.progress() != before, is_halted):
             scene.report_violation(
                 f"{pipe.name}: no line was delivered while its topic had {_KEY}={LIMIT_BYTES}"
             )

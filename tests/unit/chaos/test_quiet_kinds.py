@@ -112,18 +112,18 @@ def test_header_names_are_written_as_raw_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_written", "sink", "is_violation"),
-    [
-        (True, "running", False),
-        (False, "running", True),
-        (False, "stalled", False),
-        (False, "unassigned", False),
-    ],
+    ("is_written", "sink"),
+    [(True, "running"), (False, "running"), (False, "stalled"), (False, "failed"), (False, "unassigned")],
 )
 def test_sink_that_stops_at_hostile_records_is_reported(
-    fake_scene: FakeScene, sink: str, *, is_written: bool, is_violation: bool
+    fake_scene: FakeScene, sink: str, *, is_written: bool
 ) -> None:
-    sinks = {"running": RUNNING_CONNECTOR, "stalled": STALLED_CONNECTOR, "unassigned": {}}
+    sinks = {
+        "running": RUNNING_CONNECTOR,
+        "stalled": STALLED_CONNECTOR,
+        "failed": FAILED_CONNECTOR,
+        "unassigned": {},
+    }
     fake_scene.connectors = {"hostile-string": RUNNING_CONNECTOR, "hostile-json": sinks[sink]}
     undo = hostile.send(fake_scene.scene, make_step(HeavyFault.HOSTILE_RECORDS))
     assert undo is not None
@@ -135,7 +135,7 @@ def test_sink_that_stops_at_hostile_records_is_reported(
         fake_scene.pipe.sink_file.with_name(f"{name}.out").write_text(text)
     undo()
     message = "the sink hostile-json has not written the record that follows the hostile records"
-    assert fake_scene.violations == ([message] if is_violation else [])
+    assert fake_scene.violations == ([] if is_written else [message])
     assert fake_scene.requests[-2:] == DELETE_REQUESTS
 
 
