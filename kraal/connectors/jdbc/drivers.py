@@ -42,3 +42,9 @@ def add_driver(options: Mapping[str, str]) -> dict[str, str]:
         )
     driver = DRIVERS.get(url.split(":")[1])
     return dict(options) if driver is None or "driver" in lowercase_options else {**options, "driver": driver}
+
+
+def add_text_conversion(options: Mapping[str, str], kind: str) -> dict[str, str]:
+    """Add the option with which PostgreSQL converts text to the types of columns, such as uuid, jsonb and time."""
+    is_set = "stringtype" in {key.lower() for key in options}
+    return dict(options) if kind != "postgresql" or is_set else {**options, "stringtype": "unspecified"}

@@ -17,11 +17,12 @@ import hashlib
 import logging
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from kraal.connectors.frames.range_files import OFFSET, RANGE, Span
+from kraal.connectors.jdbc.database import Database, SqlFailed
 from kraal.plugins.api import RetriableError, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -40,46 +41,6 @@ _CREATE_STAGING: Final = {
     "db2": "CREATE TABLE {copy} AS (SELECT {columns} FROM {table}) WITH NO DATA",
 }
 _CREATE_STAGING_DEFAULT: Final = "CREATE TABLE {copy} AS SELECT {columns} FROM {table} WHERE 1 = 0"
-_TIMEOUT_STATES: Final = frozenset({"57014", "HYT00", "HY008", "70100", "72000"})
-"""SQLSTATEs of statements that exceeded a timeout."""
-
-
-class SqlFailed(Exception):
-    """Raised if the database rejects a statement; `state` is the SQLSTATE, or empty if there is none."""
-
-    def __init__(self, message: str, state: str) -> None:
-        super().__init__(message)
-        self.state = state
-
-    @property
-    def is_retriable(self) -> bool:
-        """Whether a retry may succeed, because the transaction timed out or was rolled back in favor of another."""
-        return self.state.startswith("40") or self.state in _TIMEOUT_STATES
-
-
-class Database(Protocol):
-    """A database connection without auto-commit. Not thread-safe. All methods except `quote` raise SqlFailed."""
-
-    kind: str
-    """The kind of database: the subprotocol of its JDBC URL, such as `postgresql`."""
-
-    def quote(self, name: str) -> str:
-        """Quote a column name for SQL."""
-
-    def execute(self, sql: str, *values: object, wait_s: int = 0) -> int:
-        """Execute a statement and return the number of changed rows. `wait_s`: timeout, 0 for none."""
-
-    def query(self, sql: str, *values: object) -> Sequence[tuple[str | None, ...]]:
-        """Execute a query and return its rows, with values as strings."""
-
-    def list_tables(self, prefix: str) -> Sequence[str]:
-        """Return the stored names of the tables whose name starts with `prefix`, ignoring case."""
-
-    def commit(self) -> None:
-        """Commit the transaction."""
-
-    def rollback(self) -> None:
-        """Roll back the transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +97,21 @@ def ensure_offsets_table(database: Database, table: str) -> None:
     ensure_table(database, table, lambda: database.execute(f"CREATE TABLE {table} {_OFFSETS_COLUMNS}"))
 
 
-def create_staging_table(database: Database, tables: Tables, columns: Sequence[str]) -> None:
-    """Recreate the staging table of this run: `columns` with their types in the target, plus `RANGE` and `OFFSET`."""
+POSITION: Final = {RANGE: 9, OFFSET: 19}
+"""The columns with the position of a staged row, and their numbers of digits."""
+
+
+def create_staging_table(
+    database: Database, tables: Tables, columns: Sequence[str], numbers: Mapping[str, int] = POSITION
+) -> None:
+    """Recreate the staging table of this run: `columns` with their types in the target, plus columns for numbers.
+
+    `numbers` are the names of these columns, with the number of digits of each.
+    """
     drop_staging_table(database, tables)
     definitions = [
         *map(database.quote, columns),
-        f"CAST(0 AS DECIMAL(9)) AS {database.quote(RANGE)}",
-        f"CAST(0 AS DECIMAL(19)) AS {database.quote(OFFSET)}",
+        *(f"CAST(0 AS DECIMAL({digits})) AS {database.quote(name)}" for name, digits in numbers.items()),
     ]
     sql = _CREATE_STAGING.get(database.kind, _CREATE_STAGING_DEFAULT)
     database.execute(sql.format(columns=", ".join(definitions), copy=tables.staging, table=tables.target))
@@ -212,6 +181,12 @@ def alter_offsets(
     database.commit()
 
 
+def list_partitions(database: Database, table: str, connector: str) -> list[TopicPartition]:
+    """Return the partitions for which the table stores offsets of a connector. Raises SqlFailed."""
+    sql = f"SELECT kafka_topic, kafka_partition FROM {table} WHERE connector = ?"  # noqa: S608 - names are validated
+    return [TopicPartition(str(topic), int(str(number))) for topic, number in database.query(sql, connector)]
+
+
 def make_where_clause(
     database: Database, ranges: Mapping[TopicPartition, Span], next_offsets: Mapping[TopicPartition, int]
 ) -> str | None:
@@ -230,28 +205,16 @@ def make_where_clause(
 def _advance_offsets(
     database: Database, tables: Tables, ranges: Mapping[TopicPartition, Span]
 ) -> dict[TopicPartition, int]:
-    """Lock the offsets in sorted order, and advance them to the ends of the ranges.
+    """Lock the offsets, and advance them to the ends of the ranges.
 
     Return each partition's previous offset, or the start of its range if no offset was stored.
     """
     next_offsets: dict[TopicPartition, int] = {}
-    table = tables.offsets
-    keys = {
-        partition: (tables.connector, partition.topic, partition.partition) for partition in sorted(ranges)
-    }
-    lock_sql = f"UPDATE {table} SET next_offset = next_offset WHERE {_KEY_CONDITION}"  # noqa: S608 - names are validated
-    # Lock all rows before the first read, because that read may take the snapshot of the transaction.
-    for key in keys.values():
-        database.execute(lock_sql, *key, wait_s=LOCK_TIMEOUT_S)
-    for partition, key in keys.items():
+    stored_offsets = lock_offsets(database, tables, ranges.keys())
+    for partition, stored_offset in stored_offsets.items():
         start, end = ranges[partition]
-        stored_offset = _read_offset(database, table, key)
         next_offsets[partition] = start if stored_offset is None else stored_offset
-        if stored_offset is None:
-            _insert_offset(database, table, (*key, end))
-        elif stored_offset < end:
-            update_sql = f"UPDATE {table} SET next_offset = ? WHERE {_KEY_CONDITION}"  # noqa: S608 - names are validated
-            database.execute(update_sql, end, *key)
+        store_offset(database, tables, partition, stored_offset, end)
         if next_offsets[partition] > start:
             name = f"{partition.topic}-{partition.partition}"
             log_args = (tables.connector, start, min(next_offsets[partition], end) - 1, name, tables.target)
@@ -259,7 +222,40 @@ def _advance_offsets(
     return next_offsets
 
 
-def _read_offset(database: Database, table: str, key: tuple[str, str, int]) -> int | None:
+def lock_offsets(
+    database: Database, tables: Tables, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int | None]:
+    """Lock the offsets of partitions in sorted order until the end of the transaction; return them.
+
+    An offset that is not stored cannot be locked: see `store_offset`.
+    """
+    keys = {
+        partition: (tables.connector, partition.topic, partition.partition)
+        for partition in sorted(partitions)
+    }
+    lock_sql = f"UPDATE {tables.offsets} SET next_offset = next_offset WHERE {_KEY_CONDITION}"  # noqa: S608 - names are validated
+    # Lock all rows before the first read, because that read may take the snapshot of the transaction.
+    for key in keys.values():
+        database.execute(lock_sql, *key, wait_s=LOCK_TIMEOUT_S)
+    return {partition: read_offset(database, tables.offsets, key) for partition, key in keys.items()}
+
+
+def store_offset(
+    database: Database, tables: Tables, partition: TopicPartition, stored_offset: int | None, end: int
+) -> None:
+    """Advance a partition's offset from the locked one to `end`; a lower offset is not stored.
+
+    Raises RetriableError if another owner stores the first offset concurrently.
+    """
+    key = (tables.connector, partition.topic, partition.partition)
+    if stored_offset is None:
+        _insert_offset(database, tables.offsets, (*key, end))
+    elif stored_offset < end:
+        update_sql = f"UPDATE {tables.offsets} SET next_offset = ? WHERE {_KEY_CONDITION}"  # noqa: S608 - names are validated
+        database.execute(update_sql, end, *key)
+
+
+def read_offset(database: Database, table: str, key: tuple[str, str, int]) -> int | None:
     """Return a partition's offset; None if no offset is stored.
 
     Raises ValueError if the database compares strings inexactly.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from kraal.connectors.jdbc.exactly_once import SqlFailed
+from kraal.connectors.jdbc.database import SqlFailed, StoredColumn
 from kraal.connectors.jdbc.names import check_name, parse_kind
 
 if TYPE_CHECKING:
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 class JdbcSession:
     """A `Database` over java.sql. Not thread-safe."""
 
-    def __init__(self, connection: Any, dialect: Any, kind: str) -> None:
+    def __init__(self, connection: Any, dialect: Any, kind: str, jvm: Any) -> None:
         self._connection = connection
         self._dialect = dialect
+        self._jvm = jvm
         self.kind = kind
 
     def quote(self, name: str) -> str:
@@ -37,6 +38,28 @@ class JdbcSession:
         """See Database."""
         with self._prepare_statement(sql, values) as statement:
             return _fetch_rows(statement.executeQuery())
+
+    def describe(self, table: str) -> Sequence[StoredColumn]:
+        """See Database."""
+        with self._prepare_statement(f"SELECT * FROM {table} WHERE 1 = 0", ()) as statement:  # noqa: S608 - the name is validated
+            metadata = statement.executeQuery().getMetaData()
+            return [
+                StoredColumn(
+                    name=str(metadata.getColumnName(number)),
+                    code=int(metadata.getColumnType(number)),
+                    type_name=str(metadata.getColumnTypeName(number)),
+                    precision=int(metadata.getPrecision(number)),
+                    scale=int(metadata.getScale(number)),
+                )
+                for number in range(1, int(metadata.getColumnCount()) + 1)
+            ]
+
+    def get_type(self, spark_type: str) -> str:
+        """See Database."""
+        sql: Any = self._jvm.org.apache.spark.sql
+        data_type = sql.types.DataType.fromJson(spark_type)
+        utils = sql.execution.datasources.jdbc.JdbcUtils
+        return str(utils.getJdbcType(data_type, self._dialect).databaseTypeDefinition())
 
     def list_tables(self, prefix: str) -> Sequence[str]:
         """See Database."""
@@ -86,9 +109,11 @@ def connect_session(context: SparkContext, options: Mapping[str, str], table: st
     try:
         with _explain_errors():
             if not connection.getMetaData().supportsTransactions():
-                raise ValueError("delivery.guarantee=exactly_once requires a database with transactions")
+                raise ValueError(
+                    "delivery.guarantee=exactly_once and write.mode=upsert and cdc require a database with transactions"
+                )
             connection.setAutoCommit(False)
-        yield JdbcSession(connection, dialect, parse_kind(str(jdbc_options.url())))
+        yield JdbcSession(connection, dialect, parse_kind(str(jdbc_options.url())), jvm)
     finally:
         with suppress(SqlFailed), _explain_errors():  # the database rolls back when the connection is lost
             connection.rollback()

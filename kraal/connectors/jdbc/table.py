@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kraal.connectors.frames.range_files import OFFSET, RANGE
 from kraal.connectors.jdbc import exactly_once
+from kraal.connectors.jdbc.database import SqlFailed
 from kraal.connectors.jdbc.exactly_once import Tables
 from kraal.connectors.jdbc.session import connect_session
 from kraal.plugins.api import SinkBatch, TopicPartition
@@ -28,6 +29,9 @@ class ExactlyOnceTable:
         self._columns: list[str] | None = None
         """The columns of the existing staging table."""
         self._spark: SparkSession | None = None
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """Do nothing: each transaction reads the offsets."""
 
     def write(self, batch: SinkBatch, parsed: Mapping[str, Any]) -> None:
         """Insert a batch's rows. Raises RetriableError, SqlFailed, and Spark's errors."""
@@ -93,5 +97,5 @@ def alter_offsets(
     try:
         with connect_session(context, options, table) as database:
             exactly_once.alter_offsets(database, connector, table, offsets)
-    except exactly_once.SqlFailed as error:
+    except SqlFailed as error:
         raise ValueError(f"the offsets in the table {table} cannot be changed: {error}") from error

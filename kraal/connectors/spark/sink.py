@@ -1,14 +1,16 @@
 """A sink that writes to files, to a JDBC table, or to a Python Data Source, with Spark.
 
 Files are written exactly once (see `range_files`), also in an object store, to which they are uploaded atomically from
-the worker's disk. A table is written exactly once if the config requires it (see `kraal.connectors.jdbc`), otherwise at
-least once. A Python Data Source is always written at least once, because Spark commits independently of the offsets.
+the worker's disk. A table is written exactly once if the config requires it or if rows are replaced by key (see
+`kraal.connectors.jdbc`), otherwise at least once. A Python Data Source is always written at least once, because Spark
+commits independently of the offsets.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -17,7 +19,7 @@ from typing_extensions import override
 from kraal import __version__
 from kraal.connectors.file.staging import Staging, save
 from kraal.connectors.frames.range_files import RANGE, LocalFiles, RangeFolder, StagedFile, find_missing_span
-from kraal.connectors.jdbc.drivers import add_driver
+from kraal.connectors.jdbc.drivers import add_driver, add_text_conversion
 from kraal.connectors.jdbc.exactly_once import Tables
 from kraal.connectors.jdbc.names import check_name, get_database_kind, to_sql
 from kraal.connectors.jdbc.table import ExactlyOnceTable, alter_offsets
@@ -26,11 +28,19 @@ from kraal.connectors.pass_through import PassThroughConnector
 from kraal.connectors.spark.checks import FILE_FORMATS, JDBC, list_paths, parse_local_path, parse_options
 from kraal.connectors.spark.object_files import ObjectFolder
 from kraal.connectors.spark.object_stores import is_object_path, normalize_object_url
-from kraal.connectors.spark.sink_config import SPARK_SINK, is_exactly_once, needs_json_text
+from kraal.connectors.spark.sink_config import (
+    SPARK_SINK,
+    find_conflicts,
+    is_exactly_once,
+    is_keyed,
+    needs_json_text,
+)
 from kraal.connectors.spark.targets import open_target
+from kraal.connectors.tables.config import make_writer_settings
 from kraal.core.private_files import make_directory
 from kraal.plugins.api import (
     ConfigDef,
+    ConfigValue,
     ReadableTarget,
     SinkBatch,
     SinkTask,
@@ -41,6 +51,8 @@ from kraal.plugins.api import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from kraal.connectors.jdbc.keyed_sink import KeyedSink
 
 STAGING: Final = "_kraal_staging"
 _JOINABLE_FORMATS: Final = frozenset({"json", "text"})
@@ -57,7 +69,7 @@ class SparkSinkTask(SinkTask):
         self._options: dict[str, str] = {}
         self._staging: Staging | None = None
         self._folder: RangeFolder | None = None
-        self._table: ExactlyOnceTable | None = None
+        self._table: ExactlyOnceTable | KeyedSink | None = None
         self._objects: ObjectFolder | None = None
 
     @override
@@ -73,19 +85,15 @@ class SparkSinkTask(SinkTask):
             unjoinable_options = {option.lower() for option in self._options} & _UNJOINABLE_OPTIONS
             self.takes_pieces = self._parsed["spark.format"] in _JOINABLE_FORMATS and not unjoinable_options
         elif is_exactly_once(self._parsed):
-            kind = get_database_kind(self._options)
-            target, offsets = (
-                to_sql(kind, str(self._parsed[key])) for key in ("jdbc.table", "jdbc.offsets.table")
-            )
-            tables = Tables.of(context.connector, context.task, target, offsets)
-            self._table = ExactlyOnceTable(tables, self._options)
+            self._open_table(context)
             self.all_or_nothing = True
 
     @override
     def open(self, partitions: Collection[TopicPartition]) -> None:
-        del partitions
         if self._folder is not None:
             self._folder.on_assigned()
+        if self._table is not None:
+            self._table.assign(partitions)
 
     @override
     def write(self, batch: SinkBatch) -> None:
@@ -109,6 +117,22 @@ class SparkSinkTask(SinkTask):
             self._table.close()
 
     # --- tables and Python Data Sources ----------------------------------------------------------------------
+
+    def _open_table(self, context: TaskContext) -> None:
+        """Prepare writing to a table whose offsets are in the same database."""
+        kind = get_database_kind(self._options)
+        target, offsets = (
+            to_sql(kind, str(self._parsed[key])) for key in ("jdbc.table", "jdbc.offsets.table")
+        )
+        tables = Tables.of(context.connector, context.task, target, offsets)
+        if not is_keyed(self._parsed):
+            self._table = ExactlyOnceTable(tables, self._options)
+            return
+        from kraal.connectors.jdbc.keyed_sink import KeyedSink  # noqa: PLC0415 - imports Arrow
+
+        self.values = "json-envelope"
+        settings = make_writer_settings(self._parsed)
+        self._table = KeyedSink(tables, kind, add_text_conversion(self._options, kind), settings, context)
 
     def _append(self, rows: DataFrame) -> None:
         writer = rows.write.mode("append").options(**self._options)
@@ -226,6 +250,15 @@ class SparkSinkConnector(PassThroughConnector):
     def open_target(cls, config: Mapping[str, str], worker: WorkerView) -> ReadableTarget | None:
         del worker
         return open_target(config)
+
+    @classmethod
+    @override
+    def validate(cls, config: Mapping[str, str | None]) -> Sequence[ConfigValue]:
+        errors = find_conflicts(config)
+        return [
+            replace(value, errors=(*value.errors, errors[value.name])) if value.name in errors else value
+            for value in super().validate(config)
+        ]
 
     @override
     def check(self, config: Mapping[str, str]) -> None:

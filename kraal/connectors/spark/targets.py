@@ -23,9 +23,9 @@ from kraal.connectors.jdbc.timeouts import add_timeouts
 from kraal.connectors.spark.checks import FILE_FORMATS, JDBC, parse_local_path, parse_options
 from kraal.connectors.spark.object_files import ObjectFolder
 from kraal.connectors.spark.object_stores import is_object_path, normalize_object_url
-from kraal.connectors.spark.sink_config import SPARK_SINK, needs_json_text
+from kraal.connectors.spark.sink_config import SPARK_SINK, is_keyed, needs_json_text
 from kraal.engine.columns.functions import F, select_column
-from kraal.plugins.api import EXPECTED_POSITION, ReadableTarget, SinkValues, TopicPartition
+from kraal.plugins.api import EXPECTED_POSITION, NotComparable, ReadableTarget, SinkValues, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -41,6 +41,8 @@ def open_target(config: Mapping[str, str]) -> ReadableTarget | None:
     """Return the target of a config; None if it is a Python Data Source."""
     parsed = SPARK_SINK.parse(config)
     options = parse_options(config)
+    if is_keyed(parsed):
+        raise NotComparable(f"rows are replaced by key (write.mode={parsed['write.mode']})")
     if parsed["spark.format"] in FILE_FORMATS:
         return _Folder(parsed, options)
     if parsed["spark.format"] == JDBC:

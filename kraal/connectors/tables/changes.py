@@ -24,29 +24,12 @@ from kraal.connectors.tables.debezium import (
 from kraal.connectors.tables.envelopes import Group, Reading
 from kraal.connectors.tables.evolution import SchemaChange, SchemaMismatch
 from kraal.connectors.tables.fitting import NO_COLUMN, Fitting, Misfit, Target, drop_nulls
+from kraal.connectors.tables.settings import APPEND, CDC, ChangeSettings
 from kraal.connectors.tables.soft_deletes import UPDATE_ONLY, add_masks, mark_deletes
 from kraal.connectors.tables.table import Changes
 
-APPEND: Final = "append"
-UPSERT: Final = "upsert"
-CDC: Final = "cdc"
-MODES: Final = (APPEND, UPSERT, CDC)
-
 _ROW: Final = "__kraal_row"
 _IS_DELETE: Final = "__kraal_is_delete"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeSettings:
-    """The settings that determine the changes."""
-
-    mode: str
-    id_columns: tuple[str, ...] = ()
-    """The columns that identify a row; empty for the fields of the record's key."""
-    placeholder: str = "__debezium_unavailable_value"
-    """The value that Debezium sends for a column whose value it does not have."""
-    marks_deletes: bool = False
-    """Whether a delete sets the column `debezium.DELETED` of its row instead of removing the row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

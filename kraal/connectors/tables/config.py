@@ -7,11 +7,17 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from kraal.connectors.tables.changes import APPEND, MODES, ChangeSettings
-from kraal.connectors.tables.evolution import DEAD_LETTER, EVOLVE, POLICIES
 from kraal.connectors.tables.layout import IDENTITY, TableLayout, parse_partition_by, parse_sort_by
+from kraal.connectors.tables.settings import (
+    APPEND,
+    DEAD_LETTER,
+    EVOLVE,
+    MODES,
+    POLICIES,
+    ChangeSettings,
+    WriterSettings,
+)
 from kraal.connectors.tables.template import TableTemplate
-from kraal.connectors.tables.writer import WriterSettings
 from kraal.plugins.api import (
     Check,
     ConfigDef,
@@ -204,6 +210,13 @@ _COMMON_KEYS: Final = (
     ),
 )
 
+CHANGE_KEYS: Final = tuple(
+    key
+    for key in _COMMON_KEYS
+    if key.name in {"write.mode", "id.columns", "schema.evolution", "unavailable.value.placeholder"}
+)
+"""The keys that determine the changes of tables of all kinds."""
+
 
 def _make_table_keys(check: Check, doc: str, partition_check: Check, partition_doc: str) -> list[Key]:
     """Return the keys that both connectors have."""
@@ -296,13 +309,7 @@ DELTA_SINK: Final = ConfigDef(
 
 def find_conflicts(config: Mapping[str, str | None]) -> dict[str, str]:
     """Return errors of keys that require other keys, by name; `config` is that of the connector and may be invalid."""
-    errors: dict[str, str] = {}
-    if config.get("schema.evolution") == DEAD_LETTER and not (
-        config.get("errors.tolerance") == "all" and config.get("errors.deadletterqueue.topic.name")
-    ):
-        errors["schema.evolution"] = (
-            f"schema.evolution={DEAD_LETTER} requires errors.tolerance=all and errors.deadletterqueue.topic.name"
-        )
+    errors = find_missing_dead_letters(config)
     try:
         make_template(config)
     except ValueError as exc:
@@ -312,6 +319,18 @@ def find_conflicts(config: Mapping[str, str | None]) -> dict[str, str]:
     return errors
 
 
+def find_missing_dead_letters(config: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the error of `schema.evolution` if it requires a dead letter topic and there is none."""
+    if config.get("schema.evolution") != DEAD_LETTER or (
+        config.get("errors.tolerance") == "all" and config.get("errors.deadletterqueue.topic.name")
+    ):
+        return {}
+    message = (
+        f"schema.evolution={DEAD_LETTER} requires errors.tolerance=all and errors.deadletterqueue.topic.name"
+    )
+    return {"schema.evolution": message}
+
+
 def make_writer_settings(parsed: Mapping[str, Any]) -> WriterSettings:
     """Return the settings of the core for a parsed config."""
     return WriterSettings(
@@ -319,7 +338,7 @@ def make_writer_settings(parsed: Mapping[str, Any]) -> WriterSettings:
             mode=str(parsed["write.mode"]),
             id_columns=tuple(parsed["id.columns"]),
             placeholder=str(parsed["unavailable.value.placeholder"]),
-            marks_deletes=parsed[DELETE_MODE] == REWRITE,
+            marks_deletes=parsed.get(DELETE_MODE) == REWRITE,
         ),
         evolution=str(parsed["schema.evolution"]),
     )

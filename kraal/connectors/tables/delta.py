@@ -38,6 +38,7 @@ class DeltaLakeTable(LakeTable):
 
     can_widen = False
     """deltalake has no function for it."""
+    replaces_rows = True
     format = "delta"
 
     def __init__(

@@ -14,12 +14,6 @@ from typing_extensions import override
 
 from kraal.connectors.tables.binary import MAX_DECIMAL_DIGITS
 
-EVOLVE: Final = "evolve"
-FAIL: Final = "fail"
-IGNORE: Final = "ignore"
-DEAD_LETTER: Final = "dead-letter"
-POLICIES: Final = (EVOLVE, FAIL, IGNORE, DEAD_LETTER)
-
 _WIDER: Final = {pa.int32(): (pa.int64(),), pa.float32(): (pa.float64(),)}
 
 

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from kraal.connectors.tables.casts import cast_array, make_mask, make_offsets
 from kraal.connectors.tables.envelopes import Group
-from kraal.connectors.tables.evolution import EVOLVE, IGNORE, SchemaChange, SchemaMismatch, merge_types
+from kraal.connectors.tables.evolution import SchemaChange, SchemaMismatch, merge_types
+from kraal.connectors.tables.settings import EVOLVE, IGNORE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

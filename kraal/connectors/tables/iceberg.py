@@ -45,6 +45,7 @@ class IcebergTable(LakeTable):
     """A table in a catalog. Implements `LakeTable`."""
 
     can_widen = True
+    replaces_rows = True
     format = "iceberg"
 
     def __init__(

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
-from kraal.connectors.tables.changes import UPSERT
-from kraal.connectors.tables.evolution import EVOLVE, IGNORE
+from kraal.connectors.tables.settings import EVOLVE, IGNORE, UPSERT
 
 PREFIX: Final = "iceberg.tables"
 _KEYS: Final = {

@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraal.connectors.tables.changes import APPEND
 from kraal.connectors.tables.envelopes import read_envelopes
 from kraal.connectors.tables.fitting import drop_nulls
 from kraal.connectors.tables.positions import Ranges
+from kraal.connectors.tables.settings import APPEND
 from kraal.connectors.tables.template import TableTemplate
 from kraal.connectors.tables.writer import Delivery, TableWriter, get_texts, locate
 from kraal.plugins.api import DataException, TopicPartition

@@ -30,10 +30,10 @@ from kraal.connectors.tables.config import (
     make_writer_settings,
     select_prefix,
 )
-from kraal.connectors.tables.evolution import EVOLVE, FAIL
 from kraal.connectors.tables.iceberg_keys import Text, translate_keys
 from kraal.connectors.tables.maintenance import Maintenance
 from kraal.connectors.tables.routing import TableRouter
+from kraal.connectors.tables.settings import EVOLVE, FAIL
 from kraal.connectors.tables.table import Conflict, LakeTable
 from kraal.connectors.tables.writer import MAX_ATTEMPTS, Delivery, TableWriter
 from kraal.plugins.api import (

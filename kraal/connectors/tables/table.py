@@ -68,6 +68,9 @@ class LakeTable(Protocol):
     """The name of the table, for messages."""
     can_widen: bool
     """Whether the type of a column can become wider, such as int to long."""
+    replaces_rows: bool
+    """Whether `Changes.rows` must have all columns of the table. Otherwise, updated rows keep the values of the columns
+    that no record of the batch has."""
     format: str
     """The name of the format in lower case."""
 

@@ -15,9 +15,10 @@ import pyarrow as pa
 from typing_extensions import override
 
 from kraal.connectors.tables.casts import cast_table
-from kraal.connectors.tables.changes import APPEND, CDC, ChangeSettings, make_changes
+from kraal.connectors.tables.changes import make_changes
 from kraal.connectors.tables.envelopes import read_envelopes
 from kraal.connectors.tables.fitting import Target
+from kraal.connectors.tables.settings import APPEND, CDC, ChangeSettings
 from kraal.connectors.tables.table import LakeTable, TableState
 from kraal.engine.columns.functions import F
 from kraal.plugins.api import EXPECTED_POSITION, NotComparable, ReadableTarget, SinkValues, TopicPartition

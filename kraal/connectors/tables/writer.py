@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraal.connectors.tables.casts import cast_table
-from kraal.connectors.tables.changes import BatchChanges, ChangeSettings, make_changes
+from kraal.connectors.tables.changes import BatchChanges, make_changes
 from kraal.connectors.tables.envelopes import read_envelopes
-from kraal.connectors.tables.evolution import FAIL, SchemaMismatch
+from kraal.connectors.tables.evolution import SchemaMismatch
 from kraal.connectors.tables.fitting import Target
 from kraal.connectors.tables.positions import Ranges, find_starts
 from kraal.connectors.tables.reports import TableReporter
+from kraal.connectors.tables.settings import FAIL, WriterSettings
 from kraal.connectors.tables.table import Conflict, LakeTable, TableState
 from kraal.plugins.api import DataException, RetriableError, TableReport, TableSchemaChange, TopicPartition
 
@@ -42,14 +43,6 @@ class Delivery:
     """Writes the dead letters of the reported records, before the commit; may raise."""
     check_owned: Callable[[], None] = lambda: None
     """Called immediately before the commit; may raise to prevent it."""
-
-
-@dataclass(frozen=True, slots=True)
-class WriterSettings:
-    """The settings of a writer."""
-
-    changes: ChangeSettings
-    evolution: str
 
 
 class TableWriter:
@@ -213,10 +206,11 @@ class TableWriter:
     def _commit(self, state: TableState, prepared: _Prepared, ranges: Ranges, delivery: Delivery) -> Any:
         """Commit the changes; return the library's object for the new version."""
         schema, changes = prepared.result.schema, prepared.result.changes
+        names = schema.names if self._table.replaces_rows else changes.rows.column_names
         changes = replace(
             changes,
             schema_changes=prepared.schema_changes,
-            rows=cast_table(changes.rows, schema),
+            rows=cast_table(changes.rows, pa.schema([schema.field(name) for name in names])),
             deletes=None
             if changes.deletes is None
             else cast_table(changes.deletes, pa.schema([schema.field(name) for name in changes.key])),

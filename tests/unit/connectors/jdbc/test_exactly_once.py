@@ -2,62 +2,20 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from kraal.connectors.frames.range_files import Span
 from kraal.connectors.jdbc import exactly_once
-from kraal.connectors.jdbc.exactly_once import SqlFailed, Tables
+from kraal.connectors.jdbc.database import SqlFailed
+from kraal.connectors.jdbc.exactly_once import Tables
 from kraal.plugins.api import PartitionsLost, RetriableError, TopicPartition
+from tests.fakes.sqlite import Sqlite
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
-Connect = Callable[[], "Sqlite"]
-
-
-class Sqlite:
-    """A connection to a database file that fails immediately if another connection holds a lock."""
-
-    kind = "sqlite"
-
-    def __init__(self, file: Path) -> None:
-        self.connection = sqlite3.connect(file, timeout=0)
-
-    def quote(self, name: str) -> str:
-        return f'"{name}"'
-
-    def execute(self, sql: str, *values: object, wait_s: int = 0) -> int:
-        del wait_s
-        with _translate_errors():
-            return self.connection.execute(sql, values).rowcount
-
-    def query(self, sql: str, *values: object) -> Sequence[tuple[str | None, ...]]:
-        with _translate_errors():
-            rows = self.connection.execute(sql, values).fetchall()
-        return [tuple(None if value is None else str(value) for value in row) for row in rows]
-
-    def list_tables(self, prefix: str) -> Sequence[str]:
-        result = self.query("SELECT name FROM sqlite_master WHERE type = 'table'")
-        return [str(name) for (name,) in result if str(name).startswith(prefix)]
-
-    def commit(self) -> None:
-        self.connection.commit()
-
-    def rollback(self) -> None:
-        self.connection.rollback()
-
-
-@contextmanager
-def _translate_errors() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.IntegrityError as exc:
-        raise SqlFailed(str(exc), "23000") from exc
-    except sqlite3.OperationalError as exc:
-        raise SqlFailed(str(exc), "HYT00" if "locked" in str(exc) else "42000") from exc
+Connect = Callable[[], Sqlite]
 
 
 @pytest.fixture

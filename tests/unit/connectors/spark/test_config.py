@@ -10,6 +10,7 @@ import pytest
 
 from kraal.config.key import ConfigDef
 from kraal.connectors.spark.checks import parse_local_path, parse_options
+from kraal.connectors.spark.sink import SparkSinkConnector
 from kraal.connectors.spark.sink_config import SPARK_SINK
 from kraal.connectors.spark.source import SparkSourceConnector
 from kraal.connectors.spark.source_config import SPARK_SOURCE
@@ -202,6 +203,49 @@ def test_sink_delivery_guarantees_are_validated(tmp_path: Path) -> None:
         "delivery.guarantee": "Invalid value exactly_once for configuration delivery.guarantee: a Python Data Source "
         "commits on its own, before the offsets are committed"
     }
+
+
+KEYED = {
+    "spark.format": "jdbc",
+    "spark.option.url": "jdbc:postgresql://localhost/shop",
+    "jdbc.table": "t",
+    "write.mode": "upsert",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "message"),
+    [
+        ({}, "", ""),
+        ({"write.mode": "cdc", "id.columns": "id", "schema.evolution": "evolve"}, "", ""),
+        (
+            {"spark.format": "python"},
+            "write.mode",
+            "it is only valid with spark.format jdbc, not with python",
+        ),
+        (
+            {"spark.schema": "n INT"},
+            "write.mode",
+            "the columns are the fields of the records, so spark.schema must",
+        ),
+        (
+            {"spark.option.url": "jdbc:oracle:thin:@//localhost/x"},
+            "write.mode",
+            "write.mode=upsert supports the databases postgresql, mysql, mariadb, sqlite, but spark.option.url starts",
+        ),
+        (
+            {"schema.evolution": "dead-letter"},
+            "schema.evolution",
+            "requires errors.tolerance=all and errors.dead",
+        ),
+    ],
+)
+def test_changes_by_key_are_validated(changes: Mapping[str, str], key: str, message: str) -> None:
+    values = SparkSinkConnector.validate({**KEYED, **changes})
+    errors = {value.name: "; ".join(value.errors) for value in values if value.errors}
+    assert message in errors.get(key, "")
+    assert bool(key) == (key in errors)
+    assert changes.get("spark.format") or set(errors) <= {key}
 
 
 @pytest.mark.parametrize("option", ["query", "dbTable", "sessionInitStatement", "path"])

@@ -10,12 +10,12 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
-from kraal.connectors.tables.changes import ChangeSettings
 from kraal.connectors.tables.delta import DeltaLakeTable
 from kraal.connectors.tables.iceberg import IcebergTable, make_catalog
 from kraal.connectors.tables.layout import DEFAULT_LAYOUT, TableLayout
+from kraal.connectors.tables.settings import ChangeSettings, WriterSettings
 from kraal.connectors.tables.table import LakeTable
-from kraal.connectors.tables.writer import Delivery, TableWriter, WriterSettings
+from kraal.connectors.tables.writer import Delivery, TableWriter
 from kraal.plugins.api import TopicPartition
 from tests.fakes.tables.records import TOPIC, Record, batch
 

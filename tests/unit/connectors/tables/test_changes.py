@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraal.connectors.tables.changes import APPEND, CDC, UPSERT, BatchChanges, ChangeSettings, make_changes
+from kraal.connectors.tables.changes import BatchChanges, make_changes
 from kraal.connectors.tables.envelopes import read_envelopes
 from kraal.connectors.tables.fitting import Target
+from kraal.connectors.tables.settings import APPEND, CDC, UPSERT, ChangeSettings
 from tests.fakes.tables.records import (
     KEY,
     ROW,

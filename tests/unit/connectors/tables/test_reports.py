@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kraal.connectors.tables.changes import ChangeSettings
-from kraal.connectors.tables.writer import Delivery, TableWriter, WriterSettings
+from kraal.connectors.tables.settings import ChangeSettings, WriterSettings
+from kraal.connectors.tables.writer import Delivery, TableWriter
 from kraal.plugins.api import TableReport, TableSchemaChange, TopicPartition
 from tests.fakes.tables.records import TOPIC, Record, batch, field, row, struct, tombstone
 from tests.unit.connectors.tables.conftest import PARTITION, Lake, Writer

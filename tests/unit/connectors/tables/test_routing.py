@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kraal.connectors.tables.changes import ChangeSettings
 from kraal.connectors.tables.delta import DeltaLakeTable
 from kraal.connectors.tables.iceberg import IcebergTable
 from kraal.connectors.tables.positions import Ranges
 from kraal.connectors.tables.routing import TableRouter, find_routes
+from kraal.connectors.tables.settings import ChangeSettings, WriterSettings
 from kraal.connectors.tables.table import LakeTable, TableState
 from kraal.connectors.tables.template import TableTemplate
-from kraal.connectors.tables.writer import Delivery, TableWriter, WriterSettings
+from kraal.connectors.tables.writer import Delivery, TableWriter
 from kraal.plugins.api import DataException, RetriableError, TableReport, TopicPartition
 from tests.fakes.tables.records import KEY, Record, envelope, field, row, struct, tombstone
 from tests.unit.connectors.tables.conftest import Lake

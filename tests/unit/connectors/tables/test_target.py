@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraal.connectors.tables.casts import cast_table
-from kraal.connectors.tables.changes import ChangeSettings
+from kraal.connectors.tables.settings import ChangeSettings
 from kraal.connectors.tables.target import DIGEST, digest_records, digest_rows
 from kraal.plugins.api import EXPECTED_POSITION
 from tests.fakes.tables.records import (

@@ -1,0 +1,68 @@
+"""Maps the columns of a database table to the types to which the values of records are converted. Pure functions.
+
+Whole numbers of all sizes are one type, because JSON without a schema has only one, and the database checks the range.
+All types that are neither numbers, Booleans, dates, timestamps nor bytes are text, which the database converts.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kraal.connectors.jdbc.database import StoredColumn
+from kraal.connectors.tables.binary import MAX_DECIMAL_DIGITS
+
+DEFAULT_SCALE: Final = 18
+"""The scale of numbers without a declared one, as in Spark."""
+_INSTANT: Final = pa.timestamp("us", "UTC")
+_TYPES: Final = {
+    -7: pa.bool_(),  # BIT
+    16: pa.bool_(),  # BOOLEAN
+    -6: pa.int64(),  # TINYINT
+    5: pa.int64(),  # SMALLINT
+    4: pa.int64(),  # INTEGER
+    -5: pa.int64(),  # BIGINT
+    7: pa.float64(),  # REAL
+    6: pa.float64(),  # FLOAT
+    8: pa.float64(),  # DOUBLE
+    91: pa.date32(),  # DATE
+    93: pa.timestamp("us"),  # TIMESTAMP
+    2014: _INSTANT,  # TIMESTAMP_WITH_TIMEZONE
+    -2: pa.binary(),  # BINARY
+    -3: pa.binary(),  # VARBINARY
+    -4: pa.binary(),  # LONGVARBINARY
+    2004: pa.binary(),  # BLOB
+}
+"""Types by the numbers of java.sql.Types."""
+_DECIMALS: Final = frozenset({2, 3})
+"""NUMERIC and DECIMAL."""
+_BITS: Final = {-6: 8, 5: 16, 4: 32}
+"""The sizes of TINYINT, SMALLINT and INTEGER."""
+_INSTANT_NAMES: Final = {"postgresql": "timestamptz", "mysql": "timestamp", "mariadb": "timestamp"}
+"""The types that JDBC calls TIMESTAMP and that represent an instant."""
+
+
+def to_arrow(kind: str, column: StoredColumn) -> pa.DataType:
+    """Return the type to which values for a column are converted; `kind` is the database, as in its JDBC URL."""
+    if column.code in _DECIMALS:
+        if not 0 < column.precision <= MAX_DECIMAL_DIGITS:
+            return pa.decimal128(MAX_DECIMAL_DIGITS, DEFAULT_SCALE)
+        return pa.decimal128(column.precision, column.scale)
+    if column.type_name.lower() == _INSTANT_NAMES.get(kind):
+        return _INSTANT
+    return _TYPES.get(column.code, pa.string())
+
+
+def find_overflow(column: StoredColumn, values: pa.Array) -> int | None:
+    """Return a value that is too large or too small for a column of whole numbers; None if there is none."""
+    bits = _BITS.get(column.code)
+    if bits is None or "unsigned" in column.type_name.lower() or not pa.types.is_integer(values.type):
+        return None
+    limits = pc.min_max(values)
+    minimum, maximum = limits["min"].as_py(), limits["max"].as_py()
+    bound = 2 ** (bits - 1)
+    if minimum is None or (-bound <= minimum and maximum < bound):
+        return None
+    return int(maximum if maximum >= bound else minimum)

@@ -1,0 +1,109 @@
+"""Replaces and deletes rows of a table by key, from a staging table, in the transaction that advances the offsets.
+
+Spark writes the changes of a batch to a staging table, with a code for each row (`CODE`). Then one transaction locks
+the offsets of the batch's partitions, checks that they are still those from which the changes were computed, applies
+the changes with one statement for each kind, and advances the offsets. Rows are updated and inserted in separate
+statements, so the table needs no unique index, and columns that the records do not have keep their values.
+
+Free of side effects except through `Database`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kraal.connectors.jdbc.database import Database
+from kraal.connectors.jdbc.exactly_once import Tables, lock_offsets, store_offset
+from kraal.connectors.tables.table import Conflict
+from kraal.plugins.api import TopicPartition
+
+CODE: Final = "__kraal_change"
+"""The column of the staging table with the code of each row."""
+DELETE: Final = -1
+"""The code of a key whose row is deleted."""
+UPSERT: Final = 0
+"""The code of a row with values for all columns. Greater codes are indexes in `Staged.kept`."""
+KINDS: Final = ("postgresql", "mysql", "mariadb", "sqlite")
+"""The databases whose statements are known, by the subprotocol of the JDBC URL."""
+_JOIN_KINDS: Final = frozenset({"mysql", "mariadb"})
+"""Databases that update and delete rows of a join."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """What the staging table contains."""
+
+    columns: Sequence[str] = ()
+    """The columns of the rows; empty if nothing is staged."""
+    key: Sequence[str] = ()
+    """The columns that identify a row."""
+    kept: Sequence[frozenset[str]] = (frozenset(),)
+    """For each code from `UPSERT` on, the columns that keep their value if the row exists."""
+    has_deletes: bool = False
+    truncates: bool = False
+    """Whether all rows of the table are deleted first."""
+
+
+def commit_changes(
+    database: Database,
+    tables: Tables,
+    staged: Staged,
+    offsets: Mapping[TopicPartition, int | None],
+    ends: Mapping[TopicPartition, int],
+    check_owned: Callable[[], None] = lambda: None,
+) -> None:
+    """Apply the staged changes and advance the offsets to `ends`, in one transaction.
+
+    `offsets` are the stored offsets from which the changes were computed. `check_owned` is called before the commit;
+    its exceptions prevent the commit. Raises Conflict if another task has advanced the offsets, RetriableError if
+    another owner stores the first offset of a partition at the same time, and SqlFailed. Closing the connection rolls
+    back uncommitted changes.
+    """
+    stored = lock_offsets(database, tables, ends.keys())
+    for partition, offset in stored.items():
+        if offset != offsets.get(partition):
+            name = f"{partition.topic}-{partition.partition}"
+            raise Conflict(f"another task has written {name} up to offset {offset}")
+    for partition, end in ends.items():
+        store_offset(database, tables, partition, stored[partition], end)
+    for statement in make_statements(database, tables, staged):
+        database.execute(statement)
+    check_owned()
+    database.commit()
+
+
+def make_statements(database: Database, tables: Tables, staged: Staged) -> list[str]:
+    """Return the statements that apply the staged changes, in order. Pure except for quoting names."""
+    quote, target = database.quote, tables.target
+    statements = [f"DELETE FROM {target}"] if staged.truncates else []  # noqa: S608 - names are quoted
+    if not staged.columns:
+        return statements
+    is_join = database.kind in _JOIN_KINDS
+    match = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in staged.key)
+    code, joined = f"s.{quote(CODE)}", f"{target} t JOIN {tables.staging} s ON {match}"
+    if staged.has_deletes and is_join:
+        statements.append(f"DELETE t FROM {joined} WHERE {code} = {DELETE}")
+    elif staged.has_deletes:
+        rows = f"SELECT 1 FROM {tables.staging} s WHERE {code} = {DELETE} AND {match}"  # noqa: S608 - names are quoted
+        statements.append(f"DELETE FROM {target} AS t WHERE EXISTS ({rows})")  # noqa: S608 - names are quoted
+    for number, kept in enumerate(staged.kept):
+        names = [quote(name) for name in staged.columns if name not in {*staged.key, *kept}]
+        if not names:
+            continue
+        if is_join:
+            values = ", ".join(f"t.{name} = s.{name}" for name in names)
+            statements.append(f"UPDATE {joined} SET {values} WHERE {code} = {number}")  # noqa: S608 - names are quoted
+        else:
+            values = ", ".join(f"{name} = s.{name}" for name in names)
+            statements.append(
+                f"UPDATE {target} AS t SET {values} FROM {tables.staging} s WHERE {code} = {number} AND {match}"  # noqa: S608 - names are quoted
+            )
+    names = [quote(name) for name in staged.columns]
+    selected = ", ".join(f"s.{name}" for name in names)
+    statements.append(
+        f"INSERT INTO {target} ({', '.join(names)}) SELECT {selected} FROM {tables.staging} s"  # noqa: S608 - names are quoted
+        f" WHERE {code} >= {UPSERT} AND NOT EXISTS (SELECT 1 FROM {target} t WHERE {match})"
+    )
+    return statements
