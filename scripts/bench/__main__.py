@@ -40,6 +40,7 @@ from scripts.bench.data import (
     java_plugins,
     java_plugins_debezium,
     latency,
+    ledger,
     mirror_latency,
     prove,
     prove_damaged,
@@ -51,7 +52,7 @@ from scripts.bench.data import (
     transforms,
 )
 from scripts.bench.lab import GIGABYTES, SIDES, Lab, Options, open_lab
-from scripts.bench.report import Case, describe_machine, format_table
+from scripts.bench.report import COLUMNS, Case, describe_machine, format_table
 from scripts.harness.processes import ignore_signals, interrupt_on_signals
 
 
@@ -67,6 +68,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "sink": sink,
     "transforms": transforms,
     "sink-transforms": sink_transforms,
+    "ledger": ledger,
     "prove": prove,
     "prove-damaged": prove_damaged,
     "java-plugins": java_plugins,
@@ -145,7 +147,7 @@ def _run(name: str, options: Options) -> list[Case]:
         except KeyboardInterrupt:
             ignore_signals()
             raise
-    print(format_table(cases))
+    print(format_table(cases, getattr(BENCHMARKS[name], "COLUMNS", COLUMNS)))
     print(
         f"({time.monotonic() - start_s:.0f} s{', --quick: smaller than the full run' if options.quick else ''})"
     )

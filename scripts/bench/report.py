@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil
 
@@ -31,7 +31,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row of a benchmark's results; `java` and `kraal` contain the values of all rounds."""
+    """One row of a benchmark's results; `java` and `kraal` contain the values of all rounds.
+
+    A benchmark of Kraal alone may compare two other sides (`COLUMNS` in its module), such as two configs.
+    """
 
     name: str
     unit: str
@@ -69,9 +72,16 @@ class Case:
         return {"benchmark": benchmark, **asdict(self), "ratio": self.ratio, "verdict": self.verdict}
 
 
-def format_table(cases: Iterable[Case]) -> str:
-    """Return the cases as a table of medians, with the minimum and maximum if there are several values."""
-    rows = [("", "unit", "Java", "Kraal", "ratio", "target")]
+COLUMNS: Final = ("Java", "Kraal")
+"""What most benchmarks compare."""
+
+
+def format_table(cases: Iterable[Case], columns: tuple[str, str] = COLUMNS) -> str:
+    """Return the cases as a table of medians, with the minimum and maximum if there are several values.
+
+    `columns` are the names of the two sides.
+    """
+    rows = [("", "unit", *columns, "ratio", "target")]
     for case in cases:
         ratio = "-" if case.ratio is None else f"{case.ratio:.2f} x"
         rows.append(
