@@ -49,6 +49,7 @@ from scripts.bench.data import (
     sink_transforms,
     source,
     spark_cluster,
+    tables,
     transforms,
 )
 from scripts.bench.lab import GIGABYTES, SIDES, Lab, Options, open_lab
@@ -68,6 +69,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "sink": sink,
     "transforms": transforms,
     "sink-transforms": sink_transforms,
+    "tables": tables,
     "ledger": ledger,
     "prove": prove,
     "prove-damaged": prove_damaged,
