@@ -36,6 +36,9 @@ _TYPES: Final = {
     2004: pa.binary(),  # BLOB
 }
 """Types by the numbers of java.sql.Types."""
+_REAL: Final = 7
+_TEXTS: Final = frozenset({12, -1, -9, -16, 2005, 2011})
+"""VARCHAR, LONGVARCHAR, NVARCHAR, LONGNVARCHAR, CLOB and NCLOB."""
 _DECIMALS: Final = frozenset({2, 3})
 """NUMERIC and DECIMAL."""
 _BITS: Final = {-6: 8, 5: 16, 4: 32}
@@ -53,6 +56,16 @@ def to_arrow(kind: str, column: StoredColumn) -> pa.DataType:
     if column.type_name.lower() == _INSTANT_NAMES.get(kind):
         return _INSTANT
     return _TYPES.get(column.code, pa.string())
+
+
+def to_compared_type(kind: str, column: StoredColumn) -> pa.DataType | None:
+    """Return the type as which stored values are compared with records; None if the database may have changed them."""
+    if column.code == _REAL:
+        return pa.float32()
+    if kind != "postgresql" and column.type_name.lower() == _INSTANT_NAMES.get(kind):
+        return None  # Spark reads it in the time zone of the session
+    compared_type = to_arrow(kind, column)
+    return None if pa.types.is_string(compared_type) and column.code not in _TEXTS else compared_type
 
 
 def find_overflow(column: StoredColumn, values: pa.Array) -> int | None:

@@ -25,6 +25,7 @@ from kraal.connectors.jdbc.session import JdbcSession, connect_session
 from kraal.connectors.tables.casts import cast_table
 from kraal.connectors.tables.positions import TableMoved
 from kraal.connectors.tables.table import Changes, Conflict, LakeTable, SchemaRefused, TableState
+from kraal.engine.columns.functions import select_column
 from kraal.plugins.api import DataException, RetriableError, TableReport, TopicPartition
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class KeyedTable(LakeTable):
     def __init__(self, tables: Tables, kind: str, options: Mapping[str, str]) -> None:
         """Set the names and the options of Spark's JDBC writer. `kind` is the database, as in its JDBC URL."""
         self.name = tables.target
-        self._tables, self._kind, self._options = tables, kind, options
+        self.kind = kind
+        self._tables, self._options = tables, options
         self._staged_columns: list[str] = []
         """The columns of the existing staging table; empty if it does not exist."""
         self.spark: SparkSession | None = None
@@ -68,7 +70,7 @@ class KeyedTable(LakeTable):
             }
             if table_exists(database, tables.target):
                 columns = database.describe(tables.target)
-                schema = pa.schema([(column.name, to_arrow(self._kind, column)) for column in columns])
+                schema = pa.schema([(column.name, to_arrow(self.kind, column)) for column in columns])
                 return TableState(handle=tuple(columns), schema=schema, offsets=offsets)
         if offsets:
             raise TableMoved(
@@ -85,8 +87,13 @@ class KeyedTable(LakeTable):
 
     @override
     def read(self, state: TableState) -> Iterator[pa.Table]:
+        yield self.read_frame([column.name for column in state.handle]).toArrow()
+
+    def read_frame(self, names: Sequence[str]) -> DataFrame:
+        """Return the present rows of the table, with these columns."""
         reader = self._get_spark().read.format("jdbc").options(**self._options)
-        yield reader.option("dbtable", self._tables.target).load().toArrow()
+        rows = reader.option("preferTimestampNTZ", "true").option("dbtable", self._tables.target).load()
+        return rows.select(*map(select_column, names))
 
     @override
     def store_as(self, column_type: pa.DataType) -> pa.DataType:
@@ -177,13 +184,13 @@ class KeyedTable(LakeTable):
         """Create the table, with a primary key."""
         target, options = self._tables.target, {}
         has_text = [name for name in key if pa.types.is_string(schema.field(name).type)]
-        if has_text and self._kind in {"mysql", "mariadb"}:
+        if has_text and self.kind in {"mysql", "mariadb"}:
             types = ", ".join(f"`{name.replace('`', '``')}` {_TEXT_KEY}" for name in has_text)
             options = {"createTableColumnTypes": types}
         frame = self._get_spark().createDataFrame(schema.empty_table())
         self._save(frame, target, "append", options)
         names = ", ".join(map(database.quote, key))
-        if self._kind != "sqlite":
+        if self.kind != "sqlite":
             database.execute(f"ALTER TABLE {target} ADD PRIMARY KEY ({names})")
 
     def _add_columns(self, database: JdbcSession, columns: Sequence[pa.Field]) -> None:

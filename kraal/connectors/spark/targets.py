@@ -18,12 +18,15 @@ from kraal.connectors.frames.range_files import (
     parse_file_name,
 )
 from kraal.connectors.jdbc.drivers import add_driver
+from kraal.connectors.jdbc.exactly_once import Tables
 from kraal.connectors.jdbc.names import get_database_kind, to_sql
 from kraal.connectors.jdbc.timeouts import add_timeouts
 from kraal.connectors.spark.checks import FILE_FORMATS, JDBC, parse_local_path, parse_options
 from kraal.connectors.spark.object_files import ObjectFolder
 from kraal.connectors.spark.object_stores import is_object_path, normalize_object_url
 from kraal.connectors.spark.sink_config import SPARK_SINK, is_keyed, needs_json_text
+from kraal.connectors.tables.config import make_writer_settings
+from kraal.connectors.tables.settings import EVOLVE, FAIL
 from kraal.engine.columns.functions import F, select_column
 from kraal.plugins.api import EXPECTED_POSITION, NotComparable, ReadableTarget, SinkValues, TopicPartition
 
@@ -42,12 +45,27 @@ def open_target(config: Mapping[str, str]) -> ReadableTarget | None:
     parsed = SPARK_SINK.parse(config)
     options = parse_options(config)
     if is_keyed(parsed):
-        raise NotComparable(f"rows are replaced by key (write.mode={parsed['write.mode']})")
+        return _open_keyed_table(config, parsed, add_timeouts(add_driver(options), parsed))
     if parsed["spark.format"] in FILE_FORMATS:
         return _Folder(parsed, options)
     if parsed["spark.format"] == JDBC:
         return _Table(parsed, add_timeouts(add_driver(options), parsed))
     return None
+
+
+def _open_keyed_table(
+    config: Mapping[str, str], parsed: Mapping[str, Any], options: Mapping[str, str]
+) -> ReadableTarget:
+    from kraal.connectors.jdbc.keyed_table import KeyedTable  # noqa: PLC0415 - imports Arrow
+    from kraal.connectors.jdbc.keyed_target import KeyedTarget  # noqa: PLC0415 - as above
+
+    settings, kind = make_writer_settings(parsed), get_database_kind(options)
+    if settings.evolution not in {EVOLVE, FAIL}:
+        raise NotComparable(f"records may lack values in the table (schema.evolution={settings.evolution})")
+    target, offsets = (to_sql(kind, str(parsed[key])) for key in ("jdbc.table", "jdbc.offsets.table"))
+    return KeyedTarget(
+        KeyedTable(Tables.of(config["name"], 0, target, offsets), kind, options), settings.changes
+    )
 
 
 def _make_rows(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:

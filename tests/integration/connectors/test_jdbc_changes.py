@@ -12,8 +12,10 @@ import confluent_kafka as ck
 import pytest
 
 from kraal.connectors.spark.sink import SparkSinkConnector
-from kraal.engine.api import BatchDone, Failed, Opened, Stopped
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine.api import BatchDone, Failed, Opened, ProofRequest, Stopped, TaskSpec
 from kraal.plugins.api import TopicPartition
+from kraal.proof.result import Verdict
 from scripts.harness.postgresql import PASSWORD, USER, postgresql
 from tests.fakes.spark.stage import TaskHarness
 from tests.fakes.spark.tasks import JSON_CONVERTER, run_sink
@@ -47,7 +49,7 @@ class Database:
         """Return whether a table has a primary key."""
         sql = (
             "SELECT count(*) FROM information_schema.table_constraints"
-            f" WHERE table_name = '{table}' AND constraint_type = 'PRIMARY KEY'"  # noqa: S608 - a name of a test
+            f" WHERE table_name = '{table}' AND constraint_type = 'PRIMARY KEY'"
         )
         return self.ask(sql) == ["1"]
 
@@ -109,6 +111,20 @@ class Sink:
         assert observer.expect(BatchDone).records == count
         observer.run.cancel()
         observer.expect(Stopped)
+
+    def prove(self, committed: int) -> tuple[Verdict, list[int], int]:
+        """Return the verdict, the offsets of missing rows, and the number of unexpected rows."""
+        spec = TaskSpec(
+            task=TaskId(ConnectorName(self.name), 0),
+            task_config={},
+            connector_config={"name": self.name, "connector.class": "SparkSink", **self.config},
+        )
+        result = self.harness.engine.open_proof(spec).run(
+            ProofRequest(committed={TopicPartition(self.topic, 0): committed})
+        )
+        differences = result.differences
+        offsets = [offset for span in differences.missing for offset in range(span.first, span.last + 1)]
+        return result.verdict, offsets, differences.unexpected_count
 
     @property
     def _earliest(self) -> dict[str, str]:
@@ -243,3 +259,16 @@ def test_deletes_of_debezium_remove_rows(harness: TaskHarness, database: Databas
     sink = Sink(harness, database, "events", **{"write.mode": "cdc", "id.columns": "id"})
     sink.write(event("c", 1, "a"), event("c", 2, "b"), event("d", 1))
     assert database.ask("SELECT id, name FROM events") == ["2|b"]
+
+
+def test_table_is_proved_until_a_row_is_changed(harness: TaskHarness, database: Database) -> None:
+    database.ask(
+        "CREATE TABLE proved (id INT PRIMARY KEY, name VARCHAR(20), note VARCHAR(20) DEFAULT 'not in the records')"
+    )
+    sink = Sink(harness, database, "proved", **{"write.mode": "cdc"})
+    sink.write(
+        *(event("c", number, "a") for number in range(600)), event("u", 5, "b"), event("d", 7), tombstone(7)
+    )
+    assert sink.prove(603) == (Verdict.PROVED, [], 0)
+    database.ask("UPDATE proved SET name = 'changed' WHERE id = 3; DELETE FROM proved WHERE id = 5")
+    assert sink.prove(603) == (Verdict.DIFFERENT, [3, 600], 1)
