@@ -58,6 +58,24 @@ def to_arrow(kind: str, column: StoredColumn) -> pa.DataType:
     return _TYPES.get(column.code, pa.string())
 
 
+def choose_type(stored: pa.DataType | None, new: pa.DataType) -> pa.DataType:
+    """Return the type to which values of the type `new` are converted; `stored` is None for a new column.
+
+    Numbers become those of the column, rounded to its scale, except that fractions never become whole numbers.
+    """
+    is_number = pa.types.is_integer(new) or pa.types.is_floating(new)
+    if stored is not None and (
+        (pa.types.is_floating(stored) and (is_number or pa.types.is_decimal(new)))
+        or (pa.types.is_decimal(stored) and is_number)
+    ):
+        return stored
+    if pa.types.is_integer(new):
+        return pa.int64()
+    if pa.types.is_floating(new):
+        return pa.float64()
+    return pa.string() if pa.types.is_time(new) else new
+
+
 def to_compared_type(kind: str, column: StoredColumn) -> pa.DataType | None:
     """Return the type as which stored values are compared with records; None if the database may have changed them."""
     if column.code == _REAL:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from typing_extensions import override
 
 from kraal.connectors.jdbc import exactly_once
-from kraal.connectors.jdbc.column_types import find_overflow, to_arrow
+from kraal.connectors.jdbc.column_types import choose_type, find_overflow, to_arrow
 from kraal.connectors.jdbc.database import Database, SqlFailed, StoredColumn
 from kraal.connectors.jdbc.exactly_once import Tables, table_exists
 from kraal.connectors.jdbc.merge import CODE, DELETE, UPSERT, Staged, commit_changes
@@ -52,6 +52,8 @@ class KeyedTable(LakeTable):
         self.name = tables.target
         self.kind = kind
         self._tables, self._options = tables, options
+        self._types: dict[str, pa.DataType] = {}
+        """The types of the columns when the table was last loaded."""
         self._staged_columns: list[str] = []
         """The columns of the existing staging table; empty if it does not exist."""
         self.spark: SparkSession | None = None
@@ -70,7 +72,8 @@ class KeyedTable(LakeTable):
             }
             if table_exists(database, tables.target):
                 columns = database.describe(tables.target)
-                schema = pa.schema([(column.name, to_arrow(self.kind, column)) for column in columns])
+                self._types = {column.name: to_arrow(self.kind, column) for column in columns}
+                schema = pa.schema(list(self._types.items()))
                 return TableState(handle=tuple(columns), schema=schema, offsets=offsets)
         if offsets:
             raise TableMoved(
@@ -96,12 +99,8 @@ class KeyedTable(LakeTable):
         return rows.select(*map(select_column, names))
 
     @override
-    def store_as(self, column_type: pa.DataType) -> pa.DataType:
-        if pa.types.is_integer(column_type):
-            return pa.int64()
-        if pa.types.is_floating(column_type):
-            return pa.float64()
-        return pa.string() if pa.types.is_time(column_type) else column_type
+    def store_as(self, name: str, column_type: pa.DataType) -> pa.DataType:
+        return choose_type(self._types.get(name), column_type)
 
     @override
     def commit(

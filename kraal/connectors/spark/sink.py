@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
     from kraal.connectors.jdbc.keyed_sink import KeyedSink
 
+MAX_KEYED_RECORDS: Final = 100_000
+"""Maximum number of records in a batch of changes by key, which the worker holds in memory."""
 STAGING: Final = "_kraal_staging"
 _JOINABLE_FORMATS: Final = frozenset({"json", "text"})
 """Formats in which concatenated files form a valid file."""
@@ -130,7 +132,8 @@ class SparkSinkTask(SinkTask):
             return
         from kraal.connectors.jdbc.keyed_sink import KeyedSink  # noqa: PLC0415 - imports Arrow
 
-        self.values = "json-envelope"
+        self.values, self.takes_pieces, self.reads_frame_once = "json-envelope", True, True
+        self.max_batch_records = MAX_KEYED_RECORDS
         settings = make_writer_settings(self._parsed)
         self._table = KeyedSink(tables, kind, add_text_conversion(self._options, kind), settings, context)
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pyarrow as pa
 import pyarrow.compute as pc
+
+_MAX_DIGITS: Final = 76
+"""The maximum number of digits of Arrow's longest decimal."""
 
 
 def cast_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -42,6 +47,10 @@ def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
         entries = pa.concat_arrays([array])
         keys, items = cast_array(entries.keys, target.key_type), cast_array(entries.items, target.item_type)
         return pa.MapArray.from_arrays(entries.offsets, keys, items, type=target, mask=make_mask(entries))
+    if pa.types.is_integer(array.type) and pa.types.is_decimal(
+        target
+    ):  # Arrow requires digits for all integers
+        array = array.cast(pa.decimal256(_MAX_DIGITS, target.scale))
     is_rounded = pa.types.is_integer(array.type) and pa.types.is_floating(target)
     return array.cast(target, safe=not is_rounded)
 

@@ -101,16 +101,18 @@ class DeltaLakeTable(LakeTable):
                 yield pa.Table.from_batches([batch])
 
     @override
-    def store_as(self, column_type: pa.DataType) -> pa.DataType:
+    def store_as(self, name: str, column_type: pa.DataType) -> pa.DataType:
         """Return a string for a time of day, which Delta does not have."""
         if pa.types.is_time(column_type):
             return pa.string()
         if pa.types.is_struct(column_type):
-            return pa.struct([member.with_type(self.store_as(member.type)) for member in column_type])
+            return pa.struct([member.with_type(self.store_as(name, member.type)) for member in column_type])
         if pa.types.is_list(column_type):
-            return pa.list_(self.store_as(column_type.value_type))
+            return pa.list_(self.store_as(name, column_type.value_type))
         if pa.types.is_map(column_type):
-            return pa.map_(self.store_as(column_type.key_type), self.store_as(column_type.item_type))
+            return pa.map_(
+                self.store_as(name, column_type.key_type), self.store_as(name, column_type.item_type)
+            )
         return column_type
 
     @override

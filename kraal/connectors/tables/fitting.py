@@ -28,7 +28,7 @@ class Target:
     """One of `evolution.POLICIES`."""
     schema: pa.Schema | None = None
     """The columns; None if the table does not exist. Then the records determine the columns, whatever the policy is."""
-    store_as: Callable[[pa.DataType], pa.DataType] = lambda column_type: column_type
+    store_as: Callable[[str, pa.DataType], pa.DataType] = lambda _, column_type: column_type
     """See `LakeTable.store_as`."""
     can_widen: bool = True
     """See `LakeTable.can_widen`."""
@@ -68,7 +68,7 @@ class Fitting:
         is_lost = np.zeros(len(group.rows), bool)
         for member, values in zip(group.values.type, group.values.flatten(), strict=True):
             name = member.name
-            stored = cast_array(values, self.target.store_as(values.type))
+            stored = self._convert(name, values)
             misfit = self._join(name, stored.type, group)
             if misfit is not None:
                 part = _restrict(name, stored, self.types.get(name), is_inferred=group.schema is None)
@@ -84,6 +84,13 @@ class Fitting:
             return replace(group, values=values)
         is_kept = pa.array(~is_lost)
         return replace(group, rows=group.rows.filter(is_kept), values=values.filter(is_kept))
+
+    def _convert(self, name: str, values: pa.Array) -> pa.Array:
+        """Return values of the type as which the table stores them; unchanged if one of them is out of its range."""
+        try:
+            return cast_array(values, self.target.store_as(name, values.type))
+        except pa.ArrowInvalid:
+            return values
 
     def require_column(self, name: str, column_type: pa.DataType) -> None:
         """Add a column of the connector itself. Raises SchemaMismatch if the table cannot have it."""

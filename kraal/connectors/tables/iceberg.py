@@ -99,7 +99,7 @@ class IcebergTable(LakeTable):
                 yield pa.Table.from_batches([batch])
 
     @override
-    def store_as(self, column_type: pa.DataType) -> pa.DataType:
+    def store_as(self, name: str, column_type: pa.DataType) -> pa.DataType:
         return column_type
 
     @override

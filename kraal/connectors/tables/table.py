@@ -87,8 +87,8 @@ class LakeTable(Protocol):
     def read(self, state: TableState) -> Iterator[pa.Table]:
         """Yield the rows of a version of the table, which exists, in parts."""
 
-    def store_as(self, column_type: pa.DataType) -> pa.DataType:
-        """Return the type as which the format stores a column, if it does not support `column_type`."""
+    def store_as(self, name: str, column_type: pa.DataType) -> pa.DataType:
+        """Return the type to which values for a column are converted first: `column_type` if the table supports it."""
 
     def commit(
         self,

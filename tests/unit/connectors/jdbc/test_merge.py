@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import pyarrow as pa
 import pytest
 
 from kraal.connectors.jdbc import exactly_once
-from kraal.connectors.jdbc.column_types import find_overflow, to_arrow
+from kraal.connectors.jdbc.column_types import choose_type, find_overflow, to_arrow
 from kraal.connectors.jdbc.database import StoredColumn
 from kraal.connectors.jdbc.exactly_once import Tables
 from kraal.connectors.jdbc.keyed_table import stage_changes
 from kraal.connectors.jdbc.merge import CODE, commit_changes, make_statements
+from kraal.connectors.tables.casts import cast_array
 from kraal.connectors.tables.table import Changes, Conflict
 from kraal.plugins.api import PartitionsLost, TopicPartition
 from tests.fakes.sqlite import Sqlite
@@ -175,3 +177,35 @@ def test_declared_precision_is_kept() -> None:
 def test_overflow_is_found(code: int, type_name: str, values: list[int], expected: int | None) -> None:
     column = StoredColumn(name="c", code=code, type_name=type_name)
     assert find_overflow(column, pa.array(values, pa.int64())) == expected
+
+
+MONEY = pa.decimal128(9, 2)
+
+
+@pytest.mark.parametrize(
+    ("stored", "new", "expected"),
+    [
+        (None, pa.int32(), pa.int64()),
+        (None, pa.float32(), pa.float64()),
+        (None, pa.time64("us"), pa.string()),
+        (MONEY, pa.float64(), MONEY),
+        (MONEY, pa.int32(), MONEY),
+        (MONEY, pa.decimal128(5, 1), pa.decimal128(5, 1)),
+        (pa.float64(), MONEY, pa.float64()),
+        (pa.float64(), pa.int32(), pa.float64()),
+        (pa.int64(), pa.float64(), pa.float64()),
+        (pa.string(), pa.int32(), pa.int64()),
+        (pa.string(), pa.string(), pa.string()),
+    ],
+)
+def test_values_become_the_type_of_the_column(
+    stored: pa.DataType | None, new: pa.DataType, expected: pa.DataType
+) -> None:
+    assert choose_type(stored, new) == expected
+
+
+def test_whole_numbers_become_decimals() -> None:
+    numbers = cast_array(pa.array([1, -(10**6), None], pa.int64()), MONEY)
+    assert numbers.to_pylist() == [Decimal("1.00"), Decimal("-1000000.00"), None]
+    with pytest.raises(pa.ArrowInvalid):
+        cast_array(pa.array([10**9], pa.int64()), MONEY)
