@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from typing_extensions import override
 
-from kraal.connectors.file.sink import FileStreamSinkConnector
+from kraal.connectors.file.sink import FileStreamSinkConnector, FileStreamSinkTask
 from kraal.connectors.spark.sink import SparkSinkConnector
 from kraal.engine.proof.frames import find_differences, hash_rows, tally
 from kraal.plugins.api import (
@@ -227,6 +228,43 @@ def test_lines_of_file_sink_are_proved_and_located(spark: SparkSession, tmp_path
     assert (differences.missing, differences.unexpected_count) == ((span,), 1)
     path.write_bytes(b"no line end")
     assert target.stored() is None
+
+
+def make_faulty_sink(fault: str, number: int) -> type[FileStreamSinkConnector]:
+    """Return a sink that loses, repeats or changes the line with a number, without an error."""
+
+    class FaultyTask(FileStreamSinkTask):
+        @override
+        def _append(self, chunks: Sequence[memoryview], batch: SinkBatch) -> None:
+            lines = b"".join(chunks).splitlines(keepends=True)
+            lines[number : number + 1] = {
+                "lost": [],
+                "repeated": [lines[number], lines[number]],
+                "changed": [b"changed\n"],
+            }[fault]
+            super()._append([memoryview(b"".join(lines))], batch)
+
+    return type("FaultySink", (FileStreamSinkConnector,), {"task_class": FaultyTask})
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_records_that_a_faulty_sink_loses_repeats_or_changes_are_located(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    numbers = random.Random(seed)  # noqa: S311 - not for security
+    fault, number = numbers.choice(["lost", "repeated", "changed"]), numbers.randrange(COUNT)
+    frame = make_frame(spark, "concat('line ', id)")
+    target = Target(make_faulty_sink(fault, number), {"file": str(tmp_path / "out.txt")}, frame, tmp_path)
+    assert not target.is_proved()
+    span = Span(group=PARTITION, first=number, last=number)
+    assert (
+        target.differences()
+        == {
+            "lost": Differences(missing_count=1, missing=(span,)),
+            "repeated": Differences(repeated_count=1, repeated=(span,)),
+            "changed": Differences(missing_count=1, missing=(span,), unexpected_count=1),
+        }[fault]
+    )
 
 
 def test_standard_output_is_unreadable() -> None:
