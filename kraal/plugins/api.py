@@ -442,6 +442,8 @@ class SinkTask(ABC):
     takes_pieces: bool = False
     """Whether the records of one Kafka partition may be split into several consecutive Spark partitions, which are
     computed concurrently. `start` may set this attribute."""
+    reads_offsets_with_spark: bool = False
+    """Whether `stored_offsets` uses Spark, which is started first if necessary. `start` may set this attribute."""
     reads_frame_once: bool = False
     """Whether each `write` runs exactly one Spark action that computes `SinkBatch.frame`, and this action computes all
     rows. The ledger then counts the rows that `write` has received. `start` may set this attribute."""

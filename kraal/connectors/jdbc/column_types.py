@@ -1,6 +1,6 @@
-"""Maps the columns of a database table to the types to which the values of records are converted. Pure functions.
+"""Maps the columns of a PostgreSQL table to the types to which the values of records are converted. Pure functions.
 
-Whole numbers of all sizes are one type, because JSON without a schema has only one, and the database checks the range.
+Whole numbers of all sizes are one type; `find_overflow` checks their range.
 All types that are neither numbers, Booleans, dates, timestamps nor bytes are text, which the database converts.
 """
 
@@ -43,17 +43,17 @@ _DECIMALS: Final = frozenset({2, 3})
 """NUMERIC and DECIMAL."""
 _BITS: Final = {-6: 8, 5: 16, 4: 32}
 """The sizes of TINYINT, SMALLINT and INTEGER."""
-_INSTANT_NAMES: Final = {"postgresql": "timestamptz", "mysql": "timestamp", "mariadb": "timestamp"}
-"""The types that JDBC calls TIMESTAMP and that represent an instant."""
+_INSTANT_NAME: Final = "timestamptz"
+"""The type of PostgreSQL that JDBC calls TIMESTAMP and that represents an instant."""
 
 
-def to_arrow(kind: str, column: StoredColumn) -> pa.DataType:
-    """Return the type to which values for a column are converted; `kind` is the database, as in its JDBC URL."""
+def to_arrow(column: StoredColumn) -> pa.DataType:
+    """Return the type to which values for a column are converted."""
     if column.code in _DECIMALS:
         if not 0 < column.precision <= MAX_DECIMAL_DIGITS:
             return pa.decimal128(MAX_DECIMAL_DIGITS, DEFAULT_SCALE)
         return pa.decimal128(column.precision, column.scale)
-    if column.type_name.lower() == _INSTANT_NAMES.get(kind):
+    if column.type_name == _INSTANT_NAME:
         return _INSTANT
     return _TYPES.get(column.code, pa.string())
 
@@ -61,8 +61,13 @@ def to_arrow(kind: str, column: StoredColumn) -> pa.DataType:
 def choose_type(stored: pa.DataType | None, new: pa.DataType) -> pa.DataType:
     """Return the type to which values of the type `new` are converted; `stored` is None for a new column.
 
-    Numbers become those of the column, rounded to its scale, except that fractions never become whole numbers.
+    Numbers become those of the column, except that fractions never become whole numbers. Timestamps with and without a
+    time zone become each other in UTC.
     """
+    if stored is not None and any(
+        check(stored) and check(new) for check in (pa.types.is_decimal, pa.types.is_timestamp)
+    ):
+        return stored
     is_number = pa.types.is_integer(new) or pa.types.is_floating(new)
     if stored is not None and (
         (pa.types.is_floating(stored) and (is_number or pa.types.is_decimal(new)))
@@ -76,20 +81,18 @@ def choose_type(stored: pa.DataType | None, new: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_time(new) else new
 
 
-def to_compared_type(kind: str, column: StoredColumn) -> pa.DataType | None:
+def to_compared_type(column: StoredColumn) -> pa.DataType | None:
     """Return the type as which stored values are compared with records; None if the database may have changed them."""
     if column.code == _REAL:
         return pa.float32()
-    if kind != "postgresql" and column.type_name.lower() == _INSTANT_NAMES.get(kind):
-        return None  # Spark reads it in the time zone of the session
-    compared_type = to_arrow(kind, column)
+    compared_type = to_arrow(column)
     return None if pa.types.is_string(compared_type) and column.code not in _TEXTS else compared_type
 
 
 def find_overflow(column: StoredColumn, values: pa.Array) -> int | None:
     """Return a value that is too large or too small for a column of whole numbers; None if there is none."""
     bits = _BITS.get(column.code)
-    if bits is None or "unsigned" in column.type_name.lower() or not pa.types.is_integer(values.type):
+    if bits is None or not pa.types.is_integer(values.type):
         return None
     limits = pc.min_max(values)
     minimum, maximum = limits["min"].as_py(), limits["max"].as_py()

@@ -9,6 +9,9 @@ from typing import Final, Protocol
 _TIMEOUT_STATES: Final = frozenset({"57014", "HYT00", "HY008", "70100", "72000"})
 """SQLSTATEs of statements that exceeded a timeout."""
 
+_UNAVAILABLE_STATES: Final = ("08", "53", "57P")
+"""The beginnings of SQLSTATEs of databases that cannot be reached, have no resources, or are stopping."""
+
 
 class SqlFailed(Exception):
     """Raised if the database rejects a statement; `state` is the SQLSTATE, or empty if there is none."""
@@ -21,6 +24,11 @@ class SqlFailed(Exception):
     def is_retriable(self) -> bool:
         """Whether a retry may succeed, because the transaction timed out or was rolled back in favor of another."""
         return self.state.startswith("40") or self.state in _TIMEOUT_STATES
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether a retry may succeed, also because the database cannot be reached, is full, or is stopping."""
+        return self.is_retriable or self.state.startswith(_UNAVAILABLE_STATES)
 
 
 class Database(Protocol):

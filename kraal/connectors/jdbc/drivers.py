@@ -44,7 +44,7 @@ def add_driver(options: Mapping[str, str]) -> dict[str, str]:
     return dict(options) if driver is None or "driver" in lowercase_options else {**options, "driver": driver}
 
 
-def add_text_conversion(options: Mapping[str, str], kind: str) -> dict[str, str]:
+def add_text_conversion(options: Mapping[str, str]) -> dict[str, str]:
     """Add the option with which PostgreSQL converts text to the types of columns, such as uuid, jsonb and time."""
     is_set = "stringtype" in {key.lower() for key in options}
-    return dict(options) if kind != "postgresql" or is_set else {**options, "stringtype": "unspecified"}
+    return dict(options) if is_set else {**options, "stringtype": "unspecified"}

@@ -58,9 +58,7 @@ class Tables:
     def of(connector: str, task: int, target: str, offsets: str) -> Tables:
         """Name a new staging table in the target's schema. Raises ValueError if the connector's name is too long."""
         if len(connector) > 255:  # noqa: PLR2004 - the width of the column
-            raise ValueError(
-                "delivery.guarantee=exactly_once requires a connector name of at most 255 characters"
-            )
+            raise ValueError("a table with offsets requires a connector name of at most 255 characters")
         owner = hashlib.sha256(f"{connector}-{task}".encode()).hexdigest()
         prefix = f"kraal_staging_{owner[:7]}_"  # old databases require short names
         return Tables(

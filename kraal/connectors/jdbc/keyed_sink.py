@@ -20,18 +20,17 @@ class KeyedSink:
     def __init__(
         self,
         tables: Tables,
-        kind: str,
         options: Mapping[str, str],
         settings: WriterSettings,
         context: TaskContext,
     ) -> None:
         """Set the names of the tables and the options of Spark's JDBC writer; does not connect yet."""
-        self._table = KeyedTable(tables, kind, options)
+        self._table = KeyedTable(tables, options)
         self._writer = TableWriter(self._table, settings, report_table=context.report_table)
 
-    def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Continue with partitions at any offset. Records that the table contains are skipped when they are written."""
-        self._writer.assign(partitions)
+    def read_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the next offsets of partitions in the database. Raises RetriableError, SqlFailed and TableMoved."""
+        return self._writer.read_offsets(partitions)
 
     def write(self, batch: SinkBatch, parsed: Mapping[str, Any]) -> None:
         """Write a batch. Raises RetriableError, SqlFailed, the errors of `TableWriter.write`, and Spark's errors."""

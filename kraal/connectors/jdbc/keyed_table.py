@@ -1,4 +1,4 @@
-"""A database table whose rows are replaced and deleted by key, as a table of the core of the table sinks.
+"""Implements `LakeTable` for a database table whose rows are replaced and deleted by key.
 
 The core determines the changes of a batch. Spark writes them to a staging table, and `merge` applies them.
 """
@@ -19,9 +19,9 @@ from typing_extensions import override
 from kraal.connectors.jdbc import exactly_once
 from kraal.connectors.jdbc.column_types import choose_type, find_overflow, to_arrow
 from kraal.connectors.jdbc.database import Database, SqlFailed, StoredColumn
-from kraal.connectors.jdbc.exactly_once import Tables, table_exists
+from kraal.connectors.jdbc.exactly_once import Tables
 from kraal.connectors.jdbc.merge import CODE, DELETE, UPSERT, Staged, commit_changes
-from kraal.connectors.jdbc.session import JdbcSession, connect_session
+from kraal.connectors.jdbc.session import JdbcSession, connect_session, find_sql_failure
 from kraal.connectors.tables.casts import cast_table
 from kraal.connectors.tables.positions import TableMoved
 from kraal.connectors.tables.table import Changes, Conflict, LakeTable, SchemaRefused, TableState
@@ -29,15 +29,14 @@ from kraal.engine.columns.functions import select_column
 from kraal.plugins.api import DataException, RetriableError, TableReport, TopicPartition
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 
 _CODE_DIGITS: Final = 9
-_UNAVAILABLE_STATES: Final = ("08", "53", "57P")
-"""The beginnings of SQLSTATEs of databases that cannot be reached, have no resources, or are stopping."""
-_TEXT_KEY: Final = "VARCHAR(255)"
-"""The type of text in the key of a new table of a database that cannot index unlimited text."""
+_MISSING_STATES: Final = frozenset({"42P01", "3F000"})
+"""SQLSTATEs for tables and schemas that do not exist."""
 
 
 class KeyedTable(LakeTable):
@@ -47,46 +46,50 @@ class KeyedTable(LakeTable):
     replaces_rows = False
     format = "jdbc"
 
-    def __init__(self, tables: Tables, kind: str, options: Mapping[str, str]) -> None:
-        """Set the names and the options of Spark's JDBC writer. `kind` is the database, as in its JDBC URL."""
+    def __init__(self, tables: Tables, options: Mapping[str, str]) -> None:
+        """Set the names and the options of Spark's JDBC writer."""
         self.name = tables.target
-        self.kind = kind
         self._tables, self._options = tables, options
         self._types: dict[str, pa.DataType] = {}
         """The types of the columns when the table was last loaded."""
-        self._staged_columns: list[str] = []
-        """The columns of the existing staging table; empty if it does not exist."""
+        self._staged: tuple[StoredColumn, ...] = ()
+        """The columns of the target in the existing staging table; empty if it does not exist."""
         self.spark: SparkSession | None = None
-        """Must be set before the first call."""
+        """Must be set before a call of `read` or `commit`."""
 
     @override
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
         tables = self._tables
         with self._connect() as database:
-            exactly_once.ensure_offsets_table(database, tables.offsets)
-            offsets = {
-                partition: offset
-                for partition in partitions
-                if (offset := exactly_once.read_offset(database, tables.offsets, _get_key(tables, partition)))
-                is not None
-            }
-            if table_exists(database, tables.target):
+            offsets: dict[TopicPartition, int] = {}
+            is_known = _exists(database, tables.offsets)
+            for partition in partitions if is_known else ():
+                offset = exactly_once.read_offset(
+                    database, tables.offsets, (tables.connector, partition.topic, partition.partition)
+                )
+                offsets |= {} if offset is None else {partition: offset}
+            if _exists(database, tables.target):
                 columns = database.describe(tables.target)
-                self._types = {column.name: to_arrow(self.kind, column) for column in columns}
-                schema = pa.schema(list(self._types.items()))
-                return TableState(handle=tuple(columns), schema=schema, offsets=offsets)
-        if offsets:
-            raise TableMoved(
-                f"the table {tables.target} does not exist, but {tables.offsets} has offsets of {tables.connector}: "
-                "the table was dropped or renamed. To write all records again, stop the connector and delete its "
-                "offsets (DELETE /connectors/NAME/offsets)"
-            )
+                self._types = {column.name: to_arrow(column) for column in columns}
+                return TableState(
+                    handle=tuple(columns), schema=pa.schema(list(self._types.items())), offsets=offsets
+                )
+            if is_known and exactly_once.list_partitions(database, tables.offsets, tables.connector):
+                raise TableMoved(
+                    f"the table {tables.target} does not exist, but {tables.offsets} has offsets of "
+                    f"{tables.connector}: the table was dropped or renamed. To write all records again, stop the "
+                    "connector and delete its offsets (DELETE /connectors/NAME/offsets)"
+                )
+        self._types = {}
         return TableState()
 
     @override
     def find_partitions(self, topics: Collection[str]) -> Collection[TopicPartition]:
+        tables = self._tables
         with self._connect() as database:
-            return exactly_once.list_partitions(database, self._tables.offsets, self._tables.connector)
+            if not _exists(database, tables.offsets):
+                return ()
+            return exactly_once.list_partitions(database, tables.offsets, tables.connector)
 
     @override
     def read(self, state: TableState) -> Iterator[pa.Table]:
@@ -114,15 +117,12 @@ class KeyedTable(LakeTable):
         self._check_values(state.handle or (), changes)
         staged, rows = stage_changes(changes)
         with self._connect() as database:
+            exactly_once.ensure_offsets_table(database, self._tables.offsets)
             columns = self._fit_table(database, state, schema, changes.key)
-            if rows.num_rows and self._staged_columns != list(staged.columns):
-                numbers = {CODE: _CODE_DIGITS}
-                if not self._staged_columns:
-                    exactly_once.drop_orphaned_tables(database, self._tables)
-                exactly_once.create_staging_table(database, self._tables, staged.columns, numbers)
-                self._staged_columns = list(staged.columns)
-        if rows.num_rows:
-            self._save(self._get_spark().createDataFrame(rows), self._tables.staging, "overwrite")
+            if staged.columns:
+                self._prepare_staging(database, [c for c in columns if c.name in staged.columns])
+        if staged.columns:
+            self._stage(rows)
         with self._connect() as database:
             commit_changes(database, self._tables, staged, state.offsets, offsets, check)
         return columns
@@ -148,7 +148,7 @@ class KeyedTable(LakeTable):
 
     def close(self) -> None:
         """Drop the staging table if possible."""
-        if self.spark is None or not self._staged_columns:
+        if not self._staged:
             return
         try:
             with self._connect() as database:
@@ -171,44 +171,58 @@ class KeyedTable(LakeTable):
                     "field, for example with the transform Flatten"
                 )
         if state.schema is None:
-            exactly_once.ensure_table(database, target, lambda: self._create(database, schema, key))
+            self._create(database, missing, key)
         elif missing:
             self._add_columns(database, missing)
         else:
             columns: Sequence[StoredColumn] = state.handle
             return columns
-        return database.describe(target)
+        return tuple(database.describe(target))
 
-    def _create(self, database: Database, schema: pa.Schema, key: Sequence[str]) -> None:
-        """Create the table, with a primary key."""
-        target, options = self._tables.target, {}
-        has_text = [name for name in key if pa.types.is_string(schema.field(name).type)]
-        if has_text and self.kind in {"mysql", "mariadb"}:
-            types = ", ".join(f"`{name.replace('`', '``')}` {_TEXT_KEY}" for name in has_text)
-            options = {"createTableColumnTypes": types}
-        frame = self._get_spark().createDataFrame(schema.empty_table())
-        self._save(frame, target, "append", options)
-        names = ", ".join(map(database.quote, key))
-        if self.kind != "sqlite":
-            database.execute(f"ALTER TABLE {target} ADD PRIMARY KEY ({names})")
+    def _create(self, database: JdbcSession, columns: Sequence[pa.Field], key: Sequence[str]) -> None:
+        """Create the table, with a primary key. Raises Conflict if another task has created it."""
+        target, names = self._tables.target, ", ".join(map(database.quote, key))
+        definitions = ", ".join(_define(database, column) for column in columns)
+        try:
+            if not _exists(database, target):
+                database.execute(f"CREATE TABLE {target} ({definitions}, PRIMARY KEY ({names}))")
+                database.commit()
+                return
+        except SqlFailed:
+            database.rollback()
+            if not _exists(database, target):
+                raise
+        raise Conflict(f"another task has created {target}")
 
     def _add_columns(self, database: JdbcSession, columns: Sequence[pa.Field]) -> None:
-        from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415 - imports Spark
-
         target = self._tables.target
         for column in columns:
-            spark_type = from_arrow_type(column.type, prefer_timestamp_ntz=True).json()
-            definition = f"{database.quote(column.name)} {database.get_type(spark_type)}"
+            definition = _define(database, column)
             try:
-                database.execute(f"ALTER TABLE {target} ADD {definition}", wait_s=exactly_once.LOCK_TIMEOUT_S)
+                database.execute(
+                    f"ALTER TABLE {target} ADD COLUMN {definition}", wait_s=exactly_once.LOCK_TIMEOUT_S
+                )
                 database.commit()
             except SqlFailed as error:
                 database.rollback()
                 if column.name in {stored.name for stored in database.describe(target)}:
                     raise Conflict(f"another task has added the column {column.name}") from error
+                if error.is_temporary:
+                    raise
                 raise SchemaRefused(
                     f"{target}: the database refuses the column {definition}: {error}"
                 ) from error
+
+    def _prepare_staging(self, database: JdbcSession, columns: Sequence[StoredColumn]) -> None:
+        """Create the staging table, unless it exists with these columns of the target."""
+        if self._staged == tuple(columns):
+            return
+        if not self._staged:
+            exactly_once.drop_orphaned_tables(database, self._tables)
+        self._staged = ()
+        names = [column.name for column in columns]
+        exactly_once.create_staging_table(database, self._tables, names, {CODE: _CODE_DIGITS})
+        self._staged = tuple(columns)
 
     def _check_values(self, columns: Sequence[StoredColumn], changes: Changes) -> None:
         """Raise DataException for a whole number that a column cannot store, because the database does not name it."""
@@ -224,12 +238,29 @@ class KeyedTable(LakeTable):
                     f"row {key}. Change the type of the column"
                 )
 
-    def _save(
-        self, frame: DataFrame, table: str, mode: str, options: Mapping[str, str] | None = None
-    ) -> None:
-        writer = frame.write.format("jdbc").options(**self._options, **(options or {})).mode(mode)
-        # With `truncate`, Spark truncates the table instead of recreating it with other types.
-        writer.option("truncate", "true").option("dbtable", table).save()
+    def _stage(self, rows: pa.Table) -> None:
+        """Replace the rows of the staging table. Raises RetriableError and Spark's errors."""
+        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - imports Spark
+
+        schema = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+        writer = self._get_spark().createDataFrame(rows, schema).write.format("jdbc").options(**self._options)
+        try:
+            # With `truncate`, Spark truncates the table instead of recreating it with other types.
+            writer.mode("overwrite").option("truncate", "true").option("dbtable", self._tables.staging).save()
+        except Exception as exc:
+            failure = find_sql_failure(exc)
+            if failure is not None and failure.is_temporary:
+                raise RetriableError(f"{self.name}: the database is not available: {failure}") from exc
+            raise
+
+    def _get_context(self) -> SparkContext:
+        """Return Spark's context. Raises RetriableError if Spark is not running."""
+        from pyspark import SparkContext  # noqa: PLC0415 - imports Spark
+
+        context = SparkContext._active_spark_context
+        if context is None:
+            raise RetriableError(f"{self.name}: Spark, which connects to the database, is not running")
+        return context
 
     def _get_spark(self) -> SparkSession:
         assert self.spark is not None  # noqa: S101 - see the attribute
@@ -239,12 +270,10 @@ class KeyedTable(LakeTable):
     def _connect(self) -> Iterator[JdbcSession]:
         """Connect to the database. Raises RetriableError if it is not available, or has rolled back."""
         try:
-            with connect_session(
-                self._get_spark().sparkContext, self._options, self._tables.target
-            ) as database:
+            with connect_session(self._get_context(), self._options, self._tables.target) as database:
                 yield database
         except SqlFailed as error:
-            if error.is_retriable or error.state.startswith(_UNAVAILABLE_STATES):
+            if error.is_temporary:
                 raise RetriableError(f"{self.name}: the database is not available: {error}") from error
             raise
 
@@ -267,6 +296,7 @@ def stage_changes(changes: Changes) -> tuple[Staged, pa.Table]:
         rows = pa.concat_tables([rows, cast_table(changes.deletes.append_column(CODE, code), rows.schema)])
     staged = Staged(
         columns=columns,
+        count=rows.num_rows,
         key=changes.key,
         kept=kept,
         has_deletes=has_deletes,
@@ -275,5 +305,21 @@ def stage_changes(changes: Changes) -> tuple[Staged, pa.Table]:
     return staged, rows.combine_chunks()
 
 
-def _get_key(tables: Tables, partition: TopicPartition) -> tuple[str, str, int]:
-    return tables.connector, partition.topic, partition.partition
+def _exists(database: Database, table: str) -> bool:
+    """Return whether a table exists. Raises SqlFailed if it cannot be read."""
+    try:
+        database.query(f"SELECT 1 FROM {table} WHERE 1 = 0")  # noqa: S608 - names are validated
+    except SqlFailed as error:
+        database.rollback()
+        if error.state in _MISSING_STATES:
+            return False
+        raise
+    return True
+
+
+def _define(database: JdbcSession, column: pa.Field) -> str:
+    """Return the definition of a new column."""
+    from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415 - imports Spark
+
+    spark_type = from_arrow_type(column.type, prefer_timestamp_ntz=True).json()
+    return f"{database.quote(column.name)} {database.get_type(spark_type)}"

@@ -55,10 +55,10 @@ class KeyedTarget(TableTarget):
     @override
     def expected_rows(self, frame: DataFrame, values: SinkValues | None) -> DataFrame:
         names = _find_columns(frame, self._settings)
-        types = {
-            column.name: to_compared_type(self._database_table.kind, column) for column in self._state.handle
-        }
+        types = {column.name: to_compared_type(column) for column in self._state.handle}
         self._schema = pa.schema([(name, kind) for name, kind in types.items() if kind and name in names])
+        if not self._schema.names:
+            raise NotComparable(f"no column of {self._database_table.name} has a type that can be compared")
         return super().expected_rows(frame, values)
 
     @override

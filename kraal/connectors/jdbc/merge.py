@@ -17,7 +17,7 @@ from typing import Final
 from kraal.connectors.jdbc.database import Database
 from kraal.connectors.jdbc.exactly_once import Tables, lock_offsets, store_offset
 from kraal.connectors.tables.table import Conflict
-from kraal.plugins.api import TopicPartition
+from kraal.plugins.api import RetriableError, TopicPartition
 
 CODE: Final = "__kraal_change"
 """The column of the staging table with the code of each row."""
@@ -25,10 +25,8 @@ DELETE: Final = -1
 """The code of a key whose row is deleted."""
 UPSERT: Final = 0
 """The code of a row with values for all columns. Greater codes are indexes in `Staged.kept`."""
-KINDS: Final = ("postgresql", "mysql", "mariadb", "sqlite")
-"""The databases whose statements are known, by the subprotocol of the JDBC URL."""
-_JOIN_KINDS: Final = frozenset({"mysql", "mariadb"})
-"""Databases that update and delete rows of a join."""
+KIND: Final = "postgresql"
+"""The supported database: the subprotocol of its JDBC URL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +39,8 @@ class Staged:
     """The columns that identify a row."""
     kept: Sequence[frozenset[str]] = (frozenset(),)
     """For each code from `UPSERT` on, the columns that keep their value if the row exists."""
+    count: int = 0
+    """The number of staged rows, including deletes."""
     has_deletes: bool = False
     truncates: bool = False
     """Whether all rows of the table are deleted first."""
@@ -68,6 +68,8 @@ def commit_changes(
             raise Conflict(f"another task has written {name} up to offset {offset}")
     for partition, end in ends.items():
         store_offset(database, tables, partition, stored[partition], end)
+    if staged.columns:
+        _check_count(database, tables, staged.count)
     for statement in make_statements(database, tables, staged):
         database.execute(statement)
     check_owned()
@@ -80,30 +82,29 @@ def make_statements(database: Database, tables: Tables, staged: Staged) -> list[
     statements = [f"DELETE FROM {target}"] if staged.truncates else []  # noqa: S608 - names are quoted
     if not staged.columns:
         return statements
-    is_join = database.kind in _JOIN_KINDS
     match = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in staged.key)
-    code, joined = f"s.{quote(CODE)}", f"{target} t JOIN {tables.staging} s ON {match}"
-    if staged.has_deletes and is_join:
-        statements.append(f"DELETE t FROM {joined} WHERE {code} = {DELETE}")
-    elif staged.has_deletes:
-        rows = f"SELECT 1 FROM {tables.staging} s WHERE {code} = {DELETE} AND {match}"  # noqa: S608 - names are quoted
+    code, source = f"s.{quote(CODE)}", f"FROM {tables.staging} s"
+    if staged.has_deletes:
+        rows = f"SELECT 1 {source} WHERE {code} = {DELETE} AND {match}"
         statements.append(f"DELETE FROM {target} AS t WHERE EXISTS ({rows})")  # noqa: S608 - names are quoted
     for number, kept in enumerate(staged.kept):
-        names = [quote(name) for name in staged.columns if name not in {*staged.key, *kept}]
-        if not names:
-            continue
-        if is_join:
-            values = ", ".join(f"t.{name} = s.{name}" for name in names)
-            statements.append(f"UPDATE {joined} SET {values} WHERE {code} = {number}")  # noqa: S608 - names are quoted
-        else:
-            values = ", ".join(f"{name} = s.{name}" for name in names)
+        names = [name for name in staged.columns if name not in kept]
+        updated = [quote(name) for name in names if name not in staged.key]
+        if updated:
+            values = ", ".join(f"{name} = s.{name}" for name in updated)
             statements.append(
-                f"UPDATE {target} AS t SET {values} FROM {tables.staging} s WHERE {code} = {number} AND {match}"  # noqa: S608 - names are quoted
+                f"UPDATE {target} AS t SET {values} {source} WHERE {code} = {number} AND {match}"  # noqa: S608 - as above
             )
-    names = [quote(name) for name in staged.columns]
-    selected = ", ".join(f"s.{name}" for name in names)
-    statements.append(
-        f"INSERT INTO {target} ({', '.join(names)}) SELECT {selected} FROM {tables.staging} s"  # noqa: S608 - names are quoted
-        f" WHERE {code} >= {UPSERT} AND NOT EXISTS (SELECT 1 FROM {target} t WHERE {match})"
-    )
+        columns, selected = (", ".join(f"{prefix}{quote(name)}" for name in names) for prefix in ("", "s."))
+        rows = f"SELECT {selected} {source} WHERE {code} = {number}"
+        statements.append(
+            f"INSERT INTO {target} ({columns}) {rows} AND NOT EXISTS (SELECT 1 FROM {target} t WHERE {match})"  # noqa: S608 - names are quoted
+        )
     return statements
+
+
+def _check_count(database: Database, tables: Tables, count: int) -> None:
+    """Raise RetriableError if Spark staged rows twice, which can happen when Spark retries part of a job."""
+    ((stored,),) = database.query(f"SELECT COUNT(*) FROM {tables.staging}")  # noqa: S608 - names are quoted
+    if int(str(stored)) != count:
+        raise RetriableError(f"{tables.staging} has {stored} rows, but Spark has staged {count}")

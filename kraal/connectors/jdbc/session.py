@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kraal.connectors.jdbc.database import SqlFailed, StoredColumn
 from kraal.connectors.jdbc.names import check_name, parse_kind
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
+_MAX_CAUSES: Final = 20
 
 
 class JdbcSession:
@@ -138,6 +140,18 @@ def _explain_errors() -> Iterator[None]:
         if error is None or not _is_sql_exception(error):
             raise
         raise SqlFailed(str(error.getMessage()), str(error.getSQLState() or "")) from exc
+
+
+def find_sql_failure(error: BaseException) -> SqlFailed | None:
+    """Return the failure of the database that caused an error of Spark; None if there is none. Calls the JVM."""
+    cause: Any = getattr(error, "java_exception", None)
+    for _ in range(_MAX_CAUSES):
+        if cause is None:
+            return None
+        if _is_sql_exception(cause):
+            return SqlFailed(str(cause.getMessage()), str(cause.getSQLState() or ""))
+        cause = cause.getCause()
+    return None
 
 
 def _is_sql_exception(error: Any) -> bool:

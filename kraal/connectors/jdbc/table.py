@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kraal.connectors.frames.range_files import OFFSET, RANGE
 from kraal.connectors.jdbc import exactly_once
-from kraal.connectors.jdbc.database import SqlFailed
+from kraal.connectors.jdbc.database import Database, SqlFailed
 from kraal.connectors.jdbc.exactly_once import Tables
 from kraal.connectors.jdbc.session import connect_session
 from kraal.plugins.api import SinkBatch, TopicPartition
@@ -30,8 +31,10 @@ class ExactlyOnceTable:
         """The columns of the existing staging table."""
         self._spark: SparkSession | None = None
 
-    def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Do nothing: each transaction reads the offsets."""
+    def read_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return no offsets: the task continues at those of the consumer group, and skips what the table contains."""
+        del partitions
+        return {}
 
     def write(self, batch: SinkBatch, parsed: Mapping[str, Any]) -> None:
         """Insert a batch's rows. Raises RetriableError, SqlFailed, and Spark's errors."""
@@ -87,6 +90,20 @@ def alter_offsets(
     Must be called before the offsets of the consumer group are set. Thread-safe. Raises ValueError with the reason if
     the table cannot be changed.
     """
+    with _open_offsets(table, options) as database:
+        exactly_once.alter_offsets(database, connector, table, offsets)
+
+
+def list_partitions(connector: str, table: str, options: Mapping[str, str]) -> list[TopicPartition]:
+    """Return the partitions for which a database table has offsets of a connector. Thread-safe. Raises ValueError."""
+    with _open_offsets(table, options) as database:
+        exactly_once.ensure_offsets_table(database, table)
+        return exactly_once.list_partitions(database, table, connector)
+
+
+@contextmanager
+def _open_offsets(table: str, options: Mapping[str, str]) -> Iterator[Database]:
+    """Connect to the database of a table with offsets. Raises ValueError with the reason of a failure."""
     from pyspark import SparkContext  # noqa: PLC0415 - imports Spark
 
     context = SparkContext._active_spark_context
@@ -96,6 +113,6 @@ def alter_offsets(
         )
     try:
         with connect_session(context, options, table) as database:
-            exactly_once.alter_offsets(database, connector, table, offsets)
+            yield database
     except SqlFailed as error:
         raise ValueError(f"the offsets in the table {table} cannot be changed: {error}") from error

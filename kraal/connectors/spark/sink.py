@@ -22,7 +22,7 @@ from kraal.connectors.frames.range_files import RANGE, LocalFiles, RangeFolder, 
 from kraal.connectors.jdbc.drivers import add_driver, add_text_conversion
 from kraal.connectors.jdbc.exactly_once import Tables
 from kraal.connectors.jdbc.names import check_name, get_database_kind, to_sql
-from kraal.connectors.jdbc.table import ExactlyOnceTable, alter_offsets
+from kraal.connectors.jdbc.table import ExactlyOnceTable, alter_offsets, list_partitions
 from kraal.connectors.jdbc.timeouts import add_timeouts
 from kraal.connectors.pass_through import PassThroughConnector
 from kraal.connectors.spark.checks import FILE_FORMATS, JDBC, list_paths, parse_local_path, parse_options
@@ -91,11 +91,14 @@ class SparkSinkTask(SinkTask):
             self.all_or_nothing = True
 
     @override
+    def stored_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {} if self._table is None else self._table.read_offsets(partitions)
+
+    @override
     def open(self, partitions: Collection[TopicPartition]) -> None:
+        del partitions
         if self._folder is not None:
             self._folder.on_assigned()
-        if self._table is not None:
-            self._table.assign(partitions)
 
     @override
     def write(self, batch: SinkBatch) -> None:
@@ -133,9 +136,9 @@ class SparkSinkTask(SinkTask):
         from kraal.connectors.jdbc.keyed_sink import KeyedSink  # noqa: PLC0415 - imports Arrow
 
         self.values, self.takes_pieces, self.reads_frame_once = "json-envelope", True, True
-        self.max_batch_records = MAX_KEYED_RECORDS
-        settings = make_writer_settings(self._parsed)
-        self._table = KeyedSink(tables, kind, add_text_conversion(self._options, kind), settings, context)
+        self.max_batch_records, self.reads_offsets_with_spark = MAX_KEYED_RECORDS, True
+        settings = make_writer_settings(self._parsed, is_database=True)
+        self._table = KeyedSink(tables, add_text_conversion(self._options), settings, context)
 
     def _append(self, rows: DataFrame) -> None:
         writer = rows.write.mode("append").options(**self._options)
@@ -276,13 +279,27 @@ class SparkSinkConnector(PassThroughConnector):
     def alter_sink_offsets(
         self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        parsed = SPARK_SINK.parse(config)
-        if is_exactly_once(parsed):
-            options = add_timeouts(add_driver(parse_options(config)), parsed)
-            table = to_sql(get_database_kind(options), str(parsed["jdbc.offsets.table"]))
-            alter_offsets(config["name"], table, options, offsets)
+        if (place := _find_offsets(config)) is not None:
+            alter_offsets(config["name"], *place, offsets)
         # Other formats store offsets only in the group; files of redelivered records are replaced.
         return True
+
+    @override
+    def stored_sink_partitions(
+        self, config: Mapping[str, str], committed: Collection[TopicPartition]
+    ) -> Collection[TopicPartition]:
+        del committed
+        place = _find_offsets(config)
+        return () if place is None else list_partitions(config["name"], *place)
+
+
+def _find_offsets(config: Mapping[str, str]) -> tuple[str, Mapping[str, str]] | None:
+    """Return the database table with the offsets and the options for connecting to it; None if there is none."""
+    parsed = SPARK_SINK.parse(config)
+    if not is_exactly_once(parsed):
+        return None
+    options = add_timeouts(add_driver(parse_options(config)), parsed)
+    return to_sql(get_database_kind(options), str(parsed["jdbc.offsets.table"])), options
 
 
 def _concatenate(parts: Sequence[Path]) -> None:

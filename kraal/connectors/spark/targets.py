@@ -59,13 +59,11 @@ def _open_keyed_table(
     from kraal.connectors.jdbc.keyed_table import KeyedTable  # noqa: PLC0415 - imports Arrow
     from kraal.connectors.jdbc.keyed_target import KeyedTarget  # noqa: PLC0415 - as above
 
-    settings, kind = make_writer_settings(parsed), get_database_kind(options)
+    settings, kind = make_writer_settings(parsed, is_database=True), get_database_kind(options)
     if settings.evolution not in {EVOLVE, FAIL}:
         raise NotComparable(f"records may lack values in the table (schema.evolution={settings.evolution})")
     target, offsets = (to_sql(kind, str(parsed[key])) for key in ("jdbc.table", "jdbc.offsets.table"))
-    return KeyedTarget(
-        KeyedTable(Tables.of(config["name"], 0, target, offsets), kind, options), settings.changes
-    )
+    return KeyedTarget(KeyedTable(Tables.of(config["name"], 0, target, offsets), options), settings.changes)
 
 
 def _make_rows(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:

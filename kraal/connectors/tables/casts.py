@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -53,6 +54,18 @@ def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
         array = array.cast(pa.decimal256(_MAX_DIGITS, target.scale))
     is_rounded = pa.types.is_integer(array.type) and pa.types.is_floating(target)
     return array.cast(target, safe=not is_rounded)
+
+
+def find_invalid(array: pa.Array, target: pa.DataType) -> np.ndarray:
+    """Return which values cannot be cast."""
+    try:
+        cast_array(array, target)
+    except pa.ArrowInvalid:
+        if len(array) == 1:
+            return np.ones(1, bool)
+        middle = len(array) // 2
+        return np.concatenate([find_invalid(array[:middle], target), find_invalid(array[middle:], target)])
+    return np.zeros(len(array), bool)
 
 
 def make_offsets(array: pa.ListArray) -> pa.Array:

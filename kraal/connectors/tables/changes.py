@@ -63,6 +63,11 @@ def make_changes(
     """
     errors = dict(values.errors)
     groups, deletes, truncated = list(values.groups), pa.array([], pa.int64()), dict[int, int]()
+    if settings.requires_schema:
+        for group in map(drop_nulls, groups):
+            if group.schema is None:
+                errors |= dict.fromkeys(group.rows.to_pylist(), _NO_SCHEMA)
+        groups = [group for group in groups if group.schema is not None]
     id_columns: tuple[str, ...] = ()
     if settings.mode != APPEND:
         errors |= keys.errors
@@ -82,7 +87,8 @@ def make_changes(
     if settings.marks_deletes:
         groups = [_drop_mark(group) for group in groups]
     fitting = _start_fitting(target, id_columns, groups, keys.groups)
-    table, key_table = _fit(fitting, groups, [] if settings.mode == APPEND else keys.groups, errors)
+    fitted = _fit(fitting, groups, [] if settings.mode == APPEND else keys.groups, errors)
+    table = fitted.values
     numbers = pa.array([], pa.int64())
     if settings.mode == APPEND:
         table = _drop_errors(table, errors)
@@ -91,10 +97,11 @@ def make_changes(
         errors |= dict.fromkeys([*table[_ROW].to_pylist(), *deletes.to_pylist()], _NO_KEY)
         changes = Changes(rows=table.drop_columns([_ROW])[:0], truncates=bool(truncated))
     else:
-        events = _make_events(table, deletes, key_table, id_columns, truncated, partitions, errors)
+        events = _make_events(table, deletes, fitted.keys, id_columns, truncated, partitions, errors)
         if settings.marks_deletes:
             fitting.require_column(DELETED, pa.bool_())
-        changes, numbers = _select_last(events, table, fitting, settings, truncates=bool(truncated))
+        missing = fitted.missing if settings.keeps_missing else {}
+        changes, numbers = _select_last(events, table, fitting, settings, missing, truncates=bool(truncated))
     schema = changes.rows.schema if target.schema is None else fitting.make_schema()
     return BatchChanges(
         changes=changes,
@@ -106,6 +113,10 @@ def make_changes(
     )
 
 
+_NO_SCHEMA: Final = ValueError(
+    "its value has no schema; use JsonConverter with value.converter.schemas.enable=true, or a converter for Avro, "
+    "Protobuf or JSON Schema"
+)
 _NO_KEY: Final = ValueError(
     "its key is not a struct whose fields identify a row; set id.columns to the columns of the value that do"
 )
@@ -154,10 +165,21 @@ def _start_fitting(
     return Fitting(target, id_columns)
 
 
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """The records of a batch, as tables with the column `_ROW`, in order."""
+
+    values: pa.Table
+    keys: pa.Table
+    """The columns of the keys."""
+    missing: Mapping[str, pa.Array]
+    """For each column that some records do not have: a mask of these rows of `values`."""
+
+
 def _fit(
     fitting: Fitting, groups: Sequence[Group], keys: Sequence[Group], errors: dict[int, Exception]
-) -> tuple[pa.Table, pa.Table]:
-    """Return the values and the columns of the keys, each as one table with the column `_ROW`, in order."""
+) -> _Fitted:
+    """Return the records with values that fit."""
     parts: list[tuple[bool, Group]] = []
     for group in map(drop_nulls, groups):
         if pa.types.is_struct(group.values.type):
@@ -180,7 +202,17 @@ def _fit(
     for column in fitting.target.schema or ():
         if not column.nullable and column.name not in fitting.id_columns:
             _require_values(table, column.name, errors)
-    return table, _concat(tables[1], fitting.types)
+    return _Fitted(table, _concat(tables[1], fitting.types), _find_missing(table, tables[0]))
+
+
+def _find_missing(values: pa.Table, parts: Sequence[pa.Table]) -> dict[str, pa.Array]:
+    """Return a mask of the rows without it for each column that some of the parts of `values` do not have."""
+    masks: dict[str, pa.Array] = {}
+    for name in values.column_names:
+        rows = [part[_ROW].combine_chunks() for part in parts if name not in part.column_names]
+        if rows:
+            masks[name] = pc.is_in(values[_ROW].combine_chunks(), pa.concat_arrays(rows))
+    return masks
 
 
 def _find_rows_with_key(groups: Sequence[Group], id_columns: tuple[str, ...]) -> pa.Array:
@@ -298,18 +330,24 @@ def _get_type(table: pa.Table, keys: pa.Table, name: str) -> pa.DataType:
 
 
 def _select_last(
-    events: pa.Table, table: pa.Table, fitting: Fitting, settings: ChangeSettings, *, truncates: bool
+    events: pa.Table,
+    table: pa.Table,
+    fitting: Fitting,
+    settings: ChangeSettings,
+    missing: Mapping[str, pa.Array],
+    *,
+    truncates: bool,
 ) -> tuple[Changes, pa.Array]:
     """Return the last change of each key, and the row of the batch of each new row."""
     key = fitting.id_columns
     grouped = events.group_by(list(key), use_threads=False).aggregate([(_ROW, "max"), (_ROW, "list")])
     last_rows = grouped[f"{_ROW}_max"].combine_chunks()
     last = events.filter(pc.is_in(events[_ROW], last_rows))
-    masks: dict[str, pa.Array] = {}
+    masks = {name: mask for name, mask in missing.items() if name not in key}
     live, deletes = last, last[:0].select(list(key))
     if settings.marks_deletes:
         marked = mark_deletes(table, events.filter(events[_IS_DELETE]), key, fitting.make_schema())
-        table, masks = marked.table, marked.masks
+        table, masks = marked.table, marked.masks  # a table whose deletes are marked has all columns
     else:
         live = last.filter(pc.invert(last[_IS_DELETE]))
         deletes = last.filter(last[_IS_DELETE]).select(list(key))

@@ -331,13 +331,15 @@ def find_missing_dead_letters(config: Mapping[str, str | None]) -> dict[str, str
     return {"schema.evolution": message}
 
 
-def make_writer_settings(parsed: Mapping[str, Any]) -> WriterSettings:
-    """Return the settings of the core for a parsed config."""
+def make_writer_settings(parsed: Mapping[str, Any], *, is_database: bool = False) -> WriterSettings:
+    """Return the settings of the core for a parsed config; `is_database` is False for Iceberg and Delta."""
     return WriterSettings(
         changes=ChangeSettings(
             mode=str(parsed["write.mode"]),
             id_columns=tuple(parsed["id.columns"]),
             placeholder=str(parsed["unavailable.value.placeholder"]),
+            keeps_missing=is_database,
+            requires_schema=is_database,
             marks_deletes=parsed.get(DELETE_MODE) == REWRITE,
         ),
         evolution=str(parsed["schema.evolution"]),

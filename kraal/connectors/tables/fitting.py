@@ -13,8 +13,9 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kraal.connectors.tables.casts import cast_array, make_mask, make_offsets
+from kraal.connectors.tables.casts import cast_array, find_invalid, make_mask, make_offsets
 from kraal.connectors.tables.envelopes import Group
 from kraal.connectors.tables.evolution import SchemaChange, SchemaMismatch, merge_types
 from kraal.connectors.tables.settings import EVOLVE, IGNORE
@@ -25,7 +26,7 @@ class Target:
     """The table into which records are to fit."""
 
     policy: str = EVOLVE
-    """One of `evolution.POLICIES`."""
+    """One of `settings.POLICIES`."""
     schema: pa.Schema | None = None
     """The columns; None if the table does not exist. Then the records determine the columns, whatever the policy is."""
     store_as: Callable[[str, pa.DataType], pa.DataType] = lambda _, column_type: column_type
@@ -68,7 +69,10 @@ class Fitting:
         is_lost = np.zeros(len(group.rows), bool)
         for member, values in zip(group.values.type, group.values.flatten(), strict=True):
             name = member.name
-            stored = self._convert(name, values)
+            stored, is_invalid = self._convert(name, values)
+            if is_invalid is not None:
+                mismatch = SchemaMismatch(name, self.types.get(name), values.type)
+                self._record_loss(group, name, mismatch, is_invalid, is_lost)
             misfit = self._join(name, stored.type, group)
             if misfit is not None:
                 part = _restrict(name, stored, self.types.get(name), is_inferred=group.schema is None)
@@ -85,12 +89,18 @@ class Fitting:
         is_kept = pa.array(~is_lost)
         return replace(group, rows=group.rows.filter(is_kept), values=values.filter(is_kept))
 
-    def _convert(self, name: str, values: pa.Array) -> pa.Array:
-        """Return values of the type as which the table stores them; unchanged if one of them is out of its range."""
+    def _convert(self, name: str, values: pa.Array) -> tuple[pa.Array, np.ndarray | None]:
+        """Return values of the type as which the table stores them, and which values are out of its range.
+
+        The latter become null; there is no array for them if all values are in the range.
+        """
+        stored_type = self.target.store_as(name, values.type)
         try:
-            return cast_array(values, self.target.store_as(name, values.type))
+            return cast_array(values, stored_type), None
         except pa.ArrowInvalid:
-            return values
+            is_invalid = find_invalid(values, stored_type)
+        valid_values = pc.if_else(pa.array(~is_invalid), values, pa.scalar(None, values.type))
+        return cast_array(valid_values, stored_type), is_invalid
 
     def require_column(self, name: str, column_type: pa.DataType) -> None:
         """Add a column of the connector itself. Raises SchemaMismatch if the table cannot have it."""

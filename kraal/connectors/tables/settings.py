@@ -28,6 +28,10 @@ class ChangeSettings:
     """The columns that identify a row; empty for the fields of the record's key."""
     placeholder: str = "__debezium_unavailable_value"
     """The value that Debezium sends for a column whose value it does not have."""
+    keeps_missing: bool = False
+    """Whether columns that a record does not have keep their values in a row that it replaces."""
+    requires_schema: bool = False
+    """Whether values without a schema are errors. Their missing fields cannot be distinguished from null."""
     marks_deletes: bool = False
     """Whether a delete sets the column `debezium.DELETED` of its row instead of removing the row."""
 

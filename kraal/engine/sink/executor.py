@@ -12,6 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -116,8 +117,7 @@ class SinkExecutor:
     @property
     def can_wait(self) -> bool:
         """Whether the run may wait for records, because the consumer has read its partitions to the end."""
-        member = self._member
-        parts = self._parts
+        member, parts = self._member, self._parts
         is_reading = parts is not None and parts.facts.can_wait and member is not None and member.is_reading
         is_due = is_reading and self._pacing.is_due and not self._spark_reads
         return is_due and self._ownership.is_idle and self._spec.may_read()
@@ -189,7 +189,8 @@ class SinkExecutor:
             return self._context.launch(partial(self._find_positions, member))
 
         def read_stored_offsets() -> JobResult:
-            self._stored_offsets = assigned, task.stored_offsets(assigned)
+            with self._group.job() if task.reads_offsets_with_spark else nullcontext():
+                self._stored_offsets = assigned, task.stored_offsets(assigned)
             return None
 
         return self._context.launch(read_stored_offsets)

@@ -231,7 +231,7 @@ KEYED = {
         (
             {"spark.option.url": "jdbc:oracle:thin:@//localhost/x"},
             "write.mode",
-            "write.mode=upsert supports the databases postgresql, mysql, mariadb, sqlite, but spark.option.url starts",
+            "write.mode=upsert requires PostgreSQL, but spark.option.url starts with jdbc:oracle:",
         ),
         (
             {"schema.evolution": "dead-letter"},

@@ -297,3 +297,18 @@ def test_truncation_with_marked_deletes_is_an_error() -> None:
     result, rows = marked([event("c", 1, "a"), truncation()])
     assert "skipped.operations=t" in str(result.errors[1])
     assert rows == {1: {"name": "a", "__deleted": False}}
+
+
+def test_columns_that_a_record_does_not_have_can_keep_their_values() -> None:
+    shorter = (envelope(KEY, {"id": 2}), envelope(struct(field("id", "int32")), {"id": 2}))
+    changes = change([row(1, None), shorter], UPSERT, keeps_missing=True).changes
+    assert [item["id"] for item in changes.rows.to_pylist()] == [1, 2]
+    assert {name: mask.to_pylist() for name, mask in changes.unavailable.items()} == {"name": [False, True]}
+    assert change([row(1, None), shorter], UPSERT).changes.unavailable == {}
+
+
+def test_values_without_a_schema_can_be_errors() -> None:
+    plain = (envelope(KEY, {"id": 2}), envelope(None, {"id": 2}))
+    result = change([row(1, "a"), plain, tombstone(3)], UPSERT, requires_schema=True)
+    assert (by_id(result), deleted(result)) == ({1: "a"}, [3])
+    assert "its value has no schema" in str(result.errors[1])
