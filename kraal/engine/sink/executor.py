@@ -189,7 +189,7 @@ class SinkExecutor:
             return self._context.launch(partial(self._find_positions, member))
 
         def read_stored_offsets() -> JobResult:
-            with self._group.job() if task.reads_offsets_with_spark else nullcontext():
+            with self._group.job("stored offsets") if task.reads_offsets_with_spark else nullcontext():
                 self._stored_offsets = assigned, task.stored_offsets(assigned)
             return None
 
