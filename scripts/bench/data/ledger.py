@@ -52,8 +52,8 @@ def run(lab: Lab) -> list[Case]:
             "Java's FileStreamSink": _measure_sink(lab, file, lines, SINK),
         },
     )
-    cores = [_measure_cores(lab, name) for name in COLUMNS]
-    return [*cases, Case("100 small flows", "cores", *([value] for value in cores), wanted=CORES)]
+    without, with_ledger = ([_measure_cores(lab, name)] for name in COLUMNS)
+    return [*cases, Case("100 small flows", "cores", without, with_ledger, wanted=CORES)]
 
 
 def _start_warm(lab: Lab, name: str) -> Worker:
@@ -76,8 +76,8 @@ def _measure_rates(lab: Lab, workers: Mapping[str, Worker], measures: Mapping[st
         say(name)
         measure_alternately(workers, lab.options.times(1, 0), measure)
         rows = measure_alternately(workers, lab.options.times(_ROUNDS, 1), measure)
-        rates = ([row[0] for row in rows[column]] for column in COLUMNS)
-        cases.append(Case(name, "records/s", *rates, more_is_better=True, wanted=RATE))
+        without, with_ledger = ([row[0] for row in rows[column]] for column in COLUMNS)
+        cases.append(Case(name, "records/s", without, with_ledger, more_is_better=True, wanted=RATE))
     for worker in workers.values():
         worker.stop()
     return cases

@@ -93,7 +93,7 @@ def test_rows_are_updated_inserted_and_deleted_by_key(connect: Connect) -> None:
 
 
 def test_columns_without_a_value_keep_theirs(connect: Connect) -> None:
-    rows = [{"id": 1, "name": None}, {"id": 2, "name": "B"}, {"id": 3, "name": None}]
+    rows: list[dict[str, object]] = [{"id": 1, "name": None}, {"id": 2, "name": "B"}, {"id": 3, "name": None}]
     mask = pa.array([True, False, True])
     Owner(connect).apply(make_changes(rows, unavailable={"name": mask}), None, 5)
     assert people(connect) == [("1", "a", "kept"), ("2", "B", "kept"), ("3", None, "new")]
