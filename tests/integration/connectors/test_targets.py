@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -235,14 +236,17 @@ def make_faulty_sink(fault: str, number: int) -> type[FileStreamSinkConnector]:
 
     class FaultyTask(FileStreamSinkTask):
         @override
-        def _append(self, chunks: Sequence[memoryview], batch: SinkBatch) -> None:
-            lines = b"".join(chunks).splitlines(keepends=True)
-            lines[number : number + 1] = {
-                "lost": [],
-                "repeated": [lines[number], lines[number]],
-                "changed": [b"changed\n"],
+        def write(self, batch: SinkBatch) -> None:
+            frame, record = batch.frame, batch.frame.where(f"offset = {number}")
+            faulty = {
+                "lost": frame.where(f"offset != {number}"),
+                "repeated": frame.unionByName(record),
+                "changed": frame.selectExpr(
+                    "* except (value)", f"if(offset = {number}, 'changed', value) value"
+                ),
             }[fault]
-            super()._append([memoryview(b"".join(lines))], batch)
+            # Without the true numbers: the sink compares them with what Spark wrote.
+            super().write(replace(batch, frame=faulty, ranges={PARTITION: (0, COUNT + 1)}, records=None))
 
     return type("FaultySink", (FileStreamSinkConnector,), {"task_class": FaultyTask})
 
