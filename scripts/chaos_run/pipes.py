@@ -15,6 +15,7 @@ from scripts.chaos_run.kinds.install import FILE_SINK, FILES_SINK
 from scripts.chaos_run.kinds.once import list_range_files, read_files
 from scripts.chaos_run.kinds.orders import COMMANDS_KEY, Commands
 from scripts.chaos_run.lines import Delivery, check_delivery, make_line, parse_number
+from scripts.chaos_run.tables import LineTable
 from scripts.harness.lines import size
 
 APPEND_INTERVAL_S: Final = 0.25
@@ -45,6 +46,10 @@ class Target(Enum):
     """One file, written by a sink that executes commands."""
     FILES = auto()
     """Files by offset range in a directory, written exactly once by a sink that executes commands."""
+    ICEBERG = auto()
+    """An Iceberg table, written exactly once."""
+    DELTA = auto()
+    """A Delta table, written exactly once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class Pipe:
     name: str
     source_file: Path
     sink_file: Path
-    """The sink's file, or its directory for `Target.FILES`."""
+    """The sink's file, or its directory for all targets that are not one file."""
     target: Target = Target.FILE
     commands: Commands = field(default_factory=lambda: Commands(Path()))
     """Commands for the sink."""
@@ -65,6 +70,13 @@ class Pipe:
     def partitions(self) -> int:
         """Number of partitions of the topic."""
         return 2 if self.target is Target.FILES else 1
+
+    @property
+    def table(self) -> LineTable | None:
+        """The table that the sink writes, if any."""
+        if self.target not in {Target.ICEBERG, Target.DELTA}:
+            return None
+        return LineTable(self.sink_file, is_iceberg=self.target is Target.ICEBERG)
 
     @property
     def configs(self) -> dict[str, dict[str, str]]:
@@ -79,11 +91,16 @@ class Pipe:
 
     def delivery(self, written: int) -> Delivery:
         """Read everything that the sink has written, and check its delivery."""
+        if self.table is not None:
+            return check_delivery(self.name, written, self.table.read_lines())
         content = b"".join(self._yield_contents())
         return check_delivery(self.name, written, content.removesuffix(b"\n").split(b"\n") if content else [])
 
     def read_last_number(self) -> int:
-        """Return the number of the last complete line in the sink's files; -1 if there is none."""
+        """Return the number of the last complete line that the sink has written; -1 if there is none."""
+        if self.table is not None:
+            lines = self.table.read_lines()
+            return self._parse_last(lines[-1:])
         if self.target is not Target.FILES:
             return self._read_last(self.sink_file)
         latest = {file.partition: file for file in list_range_files(self.sink_file)}
@@ -91,6 +108,8 @@ class Pipe:
 
     def progress(self) -> int:
         """Return a number that changes whenever the sink writes."""
+        if self.table is not None:
+            return self.table.get_progress()
         if self.target is not Target.FILES:
             return size(self.sink_file)
         with suppress(FileNotFoundError):
@@ -99,6 +118,8 @@ class Pipe:
 
     @property
     def _sink_config(self) -> dict[str, str]:
+        if self.table is not None:
+            return self.table.config
         file = str(self.sink_file)
         if self.target is Target.FILE:
             return {"connector.class": _SINK, "file": file}
@@ -123,7 +144,10 @@ class Pipe:
                 lines = file.read().split(b"\n")[:-1]
         except FileNotFoundError:  # not yet created, or being replaced
             return -1
-        number = parse_number(self.name, lines[-1]) if lines else None
+        return self._parse_last(lines[-1:])
+
+    def _parse_last(self, lines: Sequence[bytes]) -> int:
+        number = parse_number(self.name, lines[0]) if lines else None
         return -1 if number is None else number
 
 

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 
 from kraal.broker.records import BrokerRecord, read_topic
 from kraal.worker.control_port import REASON
-from scripts.chaos_run import ledger
+from scripts.chaos_run import ledger, tables
 from scripts.chaos_run.clients import Clients
 from scripts.chaos_run.faults import Faults
 from scripts.chaos_run.kinds import hostile, once
@@ -102,9 +102,14 @@ class _Components:
 
         self._once, slow = pipe("once", Target.FILES), pipe("slow", Target.SLOW_FILE)
         self._small = [pipe(f"small-{number}", lines=SMALL_LINES) for number in range(options.small)]
+        self._tables = [
+            pipe("iceberg", Target.ICEBERG, SMALL_LINES),
+            pipe("delta", Target.DELTA, SMALL_LINES),
+        ]
         self._pipes = [
             *(pipe(f"pipe-{number}") for number in range(options.pipes)),
             *self._small,
+            *self._tables,
             slow,
             self._once,
         ]
@@ -218,9 +223,7 @@ class _Components:
                 offset_regressions=[*regressions.sent_late, *find_commit_regressions(sinks, self._pipes)],
                 delayed_offsets=regressions.delayed,
                 commits=len(sources) + sum(is_commit(record, self._pipes) for record in sinks),
-                exactly_once_violations=once.find_violations(
-                    self._read_records(self._once.name), once.read_files(self._once.sink_file)
-                ),
+                exactly_once_violations=self._find_exactly_once_violations(),
                 out_of_order=self._find_out_of_order(),
                 violations=self._scene.violations,
                 leaks=leaked,
@@ -231,6 +234,14 @@ class _Components:
                 faults=self._faults.counts,
             )
         )
+
+    def _find_exactly_once_violations(self) -> list[str]:
+        files, records = once.read_files(self._once.sink_file), self._read_records(self._once.name)
+        violations = once.find_violations(records, files)
+        for pipe in self._tables:
+            lines = [] if pipe.table is None else pipe.table.read_lines()
+            violations += tables.find_violations(pipe.name, self._read_records(pipe.name), lines)
+        return violations
 
     def _compare_ledger(self, deliveries: Mapping[str, Delivery]) -> list[str]:
         bootstrap, fault_count = self._members.broker.bootstrap, self._faults.counts.total()

@@ -43,7 +43,7 @@ class Findings:
     remaining_processes: Sequence[str]
     """Processes that outlived their worker."""
     exactly_once_violations: Sequence[str]
-    """Violations of exactly-once delivery by the sink that guarantees it."""
+    """Violations of exactly-once delivery by the sinks that guarantee it."""
     out_of_order: Sequence[str]
     """Topics whose records are not in the order of their source."""
     violations: Sequence[str]
@@ -112,7 +112,8 @@ def _list_guarantees(findings: Findings) -> list[Line]:
             findings.out_of_order,
         ),
         _require_none(
-            "the files of the exactly-once sink contain each record once", findings.exactly_once_violations
+            "the files and tables of the exactly-once sinks contain each record once",
+            findings.exactly_once_violations,
         ),
         Line(f"target state reached {when} (limit {findings.recovery_limit_s:.0f} s){missing}", is_recovered),
         _require_none("every REST response is well-formed", findings.malformed_responses),
