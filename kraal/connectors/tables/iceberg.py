@@ -16,7 +16,7 @@ import pyarrow as pa
 from typing_extensions import override
 
 from kraal.connectors.tables.iceberg_files import rewrite_files, sort_rows
-from kraal.connectors.tables.iceberg_maintenance import compact_files, find_expiry
+from kraal.connectors.tables.iceberg_maintenance import compact_files, delete_unused_files, find_expiry
 from kraal.connectors.tables.iceberg_reports import ROWS, describe_metadata, format_row_counts
 from kraal.connectors.tables.layout import DEFAULT_LAYOUT, TableLayout
 from kraal.connectors.tables.merge import RowCounts
@@ -27,6 +27,8 @@ from kraal.plugins.api import RetriableError, TableReport, TopicPartition
 
 _NO_RETRIES: Final = {"commit.retry.num-retries": "0"}
 """pyiceberg would repeat a commit after a conflict without comparing the offsets."""
+_NEW_TABLE: Final = {"write.metadata.delete-after-commit.enabled": "true"}
+"""Properties of new tables: each commit writes a metadata file, and by default Iceberg keeps all of them."""
 _CATALOG_TABLES: Final = 2
 """The number of tables in which pyiceberg keeps an SQL catalog."""
 _RETRIABLE: Final = frozenset(
@@ -122,13 +124,14 @@ class IcebergTable(LakeTable):
                         update.union_by_name(schema)
                 except ValueError as exc:
                     raise SchemaRefused(f"{self.name}: the schema cannot be changed: {exc}") from exc
-            if changes.is_append:
-                rows = sort_rows(changes.rows, table.metadata)
-                transaction.append(rows, snapshot_properties=properties)
-            else:
-                rewrite_files(transaction, table, schema, changes, properties)
-            check()
-            transaction.commit_transaction()
+            with self._detect_deleted_files(table):
+                if changes.is_append:
+                    rows = sort_rows(changes.rows, table.metadata)
+                    transaction.append(rows, snapshot_properties=properties)
+                else:
+                    rewrite_files(transaction, table, schema, changes, properties)
+                check()
+                transaction.commit_transaction()
         return table
 
     @override
@@ -154,14 +157,31 @@ class IcebergTable(LakeTable):
                 return "the table has no rows"
             transaction, properties = self._begin(table, {})
             properties[ROWS] = format_row_counts(RowCounts())
-            file_count = compact_files(transaction, table, properties)
-            if file_count:
-                transaction.commit_transaction()
-            table = self._load_table()
-            snapshot_count = len(table.snapshots())
-            table.maintenance.expire_snapshots().older_than(find_expiry(table.properties)).commit()
-            expired_count = snapshot_count - len(self._load_table().snapshots())
-        return f"compacted {file_count} files, expired {expired_count} snapshots"
+            with self._detect_deleted_files(table):
+                file_count = compact_files(transaction, table, properties)
+                if file_count:
+                    transaction.commit_transaction()
+            before = self._load_table()
+            self._load_table().maintenance.expire_snapshots().older_than(
+                find_expiry(before.properties)
+            ).commit()
+            after = self._load_table()
+            expired_count = len(before.snapshots()) - len(after.snapshots())
+            deleted_count = delete_unused_files(before, after)
+        return (
+            f"compacted {file_count} files, expired {expired_count} snapshots, deleted {deleted_count} files"
+        )
+
+    @contextmanager
+    def _detect_deleted_files(self, table: Any) -> Iterator[None]:
+        """Raise Conflict for a missing file if the table has a later version, whose maintenance may have deleted it."""
+        try:
+            yield
+        except FileNotFoundError as exc:
+            latest = self._load_table()
+            if latest is None or latest.metadata_location == table.metadata_location:
+                raise
+            raise Conflict(_get_first_line(exc)) from exc
 
     def _begin(self, table: Any, offsets: Mapping[TopicPartition, int | None]) -> tuple[Any, dict[str, str]]:
         """Return a transaction that sets the table property, and the properties of its snapshots."""
@@ -184,7 +204,7 @@ class IcebergTable(LakeTable):
         self._layout.check_columns(self.name, schema.names)
         try:
             creation = self._catalog.create_table_transaction(
-                self.name, schema=schema, properties=dict(self._layout.properties)
+                self.name, schema=schema, properties=_NEW_TABLE | dict(self._layout.properties)
             )
             with creation as transaction:
                 self._set_layout(transaction)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from kraal.connectors.tables.iceberg_maintenance import list_files as list_snapshot_files
 from kraal.connectors.tables.layout import TableLayout, parse_partition_by
 from kraal.connectors.tables.maintenance import Maintenance, maintain_table
-from kraal.connectors.tables.table import Conflict
+from kraal.connectors.tables.table import Changes, Conflict
 from tests.fakes.tables.records import row
 from tests.unit.connectors.tables.conftest import Lake, list_files
 
@@ -79,10 +83,110 @@ def test_old_versions_are_removed(lake: Lake) -> None:
     if lake.kind == "iceberg":
         assert len(lake.open().load([]).handle.snapshots()) == 1
         assert "expired 5 snapshots" in result
+        assert list_unreferenced(lake) == set()
     else:
         assert "deleted 5 files" in result
         assert len(list((lake.path / "orders").glob("*.parquet"))) == 1
     assert (len(lake.names()), lake.offset()) == (5, 5)
+
+
+def list_unreferenced(lake: Lake) -> set[str]:
+    """Return the files in the warehouse that no snapshot of the Iceberg table has, without metadata files."""
+    table = lake.open().load([]).handle
+    stored = {path.as_uri() for path in (lake.path / "warehouse").glob("**/*.*")}
+    return {
+        path
+        for path in stored - list_snapshot_files(table.snapshots(), table.io)
+        if "metadata.json" not in path
+    }
+
+
+def test_files_of_remaining_snapshots_stay(tmp_path: Path) -> None:
+    lake = Lake("iceberg", tmp_path)
+    writer = lake.writer(layout=TableLayout(properties={"history.expire.max-snapshot-age-ms": "0"}))
+    writer.write(row(0, "a"))
+    table = lake.open().load([]).handle
+    table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, "first").commit()
+    for number in range(1, 6):
+        writer.write(row(number, "a"), row(0, f"version {number}"), start=2 * number)
+    threading.Event().wait(0.01)  # versions have the age of at least a millisecond
+    maintain_table(lake.open())
+    table = lake.open().load([]).handle
+    assert len(table.snapshots()) == 2
+    assert list_unreferenced(lake) == set()
+    assert table.scan(snapshot_id=table.refs()["first"].snapshot_id).to_arrow().num_rows == 1
+    assert lake.names()[0] == "version 5"
+
+
+def test_files_that_other_tables_may_have_stay(tmp_path: Path) -> None:
+    lake = Lake("iceberg", tmp_path)
+    properties = {"history.expire.max-snapshot-age-ms": "0", "gc.enabled": "false"}
+    writer = lake.writer(layout=TableLayout(properties=properties))
+    for number in range(5):
+        writer.write(row(number, "a"), start=number)
+    threading.Event().wait(0.01)  # versions have the age of at least a millisecond
+    assert "expired 5 snapshots, deleted 0 files" in maintain_table(lake.open())
+    assert len([path for path in list_unreferenced(lake) if path.endswith(".parquet")]) == 5
+
+
+def test_commit_that_reads_a_deleted_file_is_a_conflict(tmp_path: Path) -> None:
+    lake = Lake("iceberg", tmp_path)
+    writer = lake.writer(layout=TableLayout(properties={"history.expire.max-snapshot-age-ms": "0"}))
+    writer.write(row(0, "a"))
+    table = lake.open()
+    state = table.load([])
+    writer.write(row(0, "b"), start=1)
+    threading.Event().wait(0.01)  # versions have the age of at least a millisecond
+    assert "deleted" in maintain_table(lake.open())
+    assert state.schema is not None
+    changes = Changes(rows=pa.table({"id": [0], "name": ["c"]}, state.schema), key=("id",))
+    with pytest.raises(Conflict, match="orders"):
+        table.commit(state, state.schema, changes, {}, lambda: None)
+    assert lake.names() == {0: "b"}
+
+
+def test_missing_file_of_the_latest_version_is_an_error(tmp_path: Path) -> None:
+    lake = Lake("iceberg", tmp_path)
+    writer = lake.writer()
+    writer.write(row(0, "a"))
+    for path in (lake.path / "warehouse").glob("**/*.parquet"):
+        path.unlink()
+    with pytest.raises(FileNotFoundError):
+        writer.write(row(0, "b"), start=1)
+
+
+def test_file_that_cannot_be_deleted_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = Lake("iceberg", tmp_path)
+    writer = lake.writer(layout=TableLayout(properties={"history.expire.max-snapshot-age-ms": "0"}))
+    for number in range(5):
+        writer.write(row(number, "a"), start=number)
+    threading.Event().wait(0.01)  # versions have the age of at least a millisecond
+    monkeypatch.setattr(PyArrowFileIO, "delete", lambda *_: raise_error(OSError("no access")))
+    assert "deleted 0 files" in maintain_table(lake.open())
+    assert "which no snapshot of the table has: no access" in caplog.text
+    assert (len(lake.names()), lake.offset()) == (5, 5)
+
+
+def raise_error(error: Exception) -> None:
+    raise error
+
+
+def test_hundreds_of_small_commits_leave_few_files(tmp_path: Path) -> None:
+    lake = Lake("iceberg", tmp_path)
+    properties = {
+        "history.expire.max-snapshot-age-ms": "0",
+        "write.metadata.previous-versions-max": "5",
+    }
+    writer = lake.writer("append", layout=TableLayout(properties=properties))
+    for number in range(120):
+        writer.write(row(number, "a"), start=number)
+        if number % 20 == 19:
+            threading.Event().wait(0.01)  # versions have the age of at least a millisecond
+            maintain_table(lake.open())
+    assert len(list((lake.path / "warehouse").glob("**/*.*"))) < 60
+    assert (len(lake.names()), lake.offset()) == (120, 120)
 
 
 def test_table_that_does_not_exist_is_not_created(lake: Lake) -> None:
