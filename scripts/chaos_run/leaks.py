@@ -6,6 +6,7 @@ therefore compared with this limit, and all other resources with their number be
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,10 +28,12 @@ MAX_THREADS_BY_KIND: Final[Mapping[str, int]] = {
     "kraal-actors": 4,
     "kraal-wait": 16,
     "_OwnThread": 24,
+    "ThreadPoolExecutor": min(32, (os.cpu_count() or 1) + 4),
 }
 """Maximum number of threads of each kind in a worker, regardless of the number before the run.
 
-`_OwnThread` threads belong to actors other than connectors and tasks; some of these actors exist for one request."""
+`_OwnThread` threads belong to actors other than connectors and tasks; some of these actors exist for one request.
+`ThreadPoolExecutor` is pyiceberg's pool, which has Python's default size."""
 MAX_ADDITIONAL_THREADS: Final = 1
 """Maximum number of additional threads of each other kind, per worker."""
 MAX_ADDITIONAL_NATIVE_THREADS: Final = 8

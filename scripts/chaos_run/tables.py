@@ -1,4 +1,4 @@
-"""Tables of pipes with one row per line: the configs of their sinks, and their rows as pyiceberg and deltalake read them."""
+"""Tables of pipes with one row per line: configs of their sinks, and rows as pyiceberg and deltalake read them."""
 
 from __future__ import annotations
 
