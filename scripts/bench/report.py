@@ -42,12 +42,19 @@ class Case:
     kraal: Sequence[float]
     more_is_better: bool = False
     wanted: Target = field(default_factory=Target)
+    is_paired: bool = False
+    """Whether the ratio is the median of those of the rounds, in which both sides were measured one after the other.
+    This removes the slow changes of a machine, so small differences become visible."""
 
     @property
     def ratio(self) -> float | None:
         """The factor by which Kraal's median is better than Java's; None if either was not measured or is zero."""
         if not self.java or not self.kraal:
             return None
+        if self.is_paired:
+            ratios = [kraal / java for java, kraal in zip(self.java, self.kraal, strict=True)]
+            median = statistics.median(ratios)
+            return median if self.more_is_better else 1 / median
         java, kraal = statistics.median(self.java), statistics.median(self.kraal)
         if not java or not kraal:
             return None

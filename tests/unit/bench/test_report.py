@@ -42,3 +42,11 @@ def test_table_contains_medians_spreads_and_verdicts() -> None:
         "2.00 x",
         ">= 1.5 x: yes",
     ]
+
+
+def test_ratio_of_paired_rounds_is_the_median_of_their_ratios() -> None:
+    java, kraal = [100.0, 200.0, 400.0], [110.0, 180.0, 440.0]
+    assert Case("x", "records/s", java, kraal, more_is_better=True, is_paired=True).ratio == pytest.approx(
+        1.1
+    )
+    assert Case("x", "s", java, kraal, is_paired=True).ratio == pytest.approx(1 / 1.1)
