@@ -377,6 +377,8 @@ class SinkBatch:
     """The runtime's implementation of `check_owned`; None if the partitions are always owned."""
     table: pa.Table | None = None
     """The records as an Arrow table with the columns of `frame`. Records of one partition are adjacent and in order."""
+    receiver: Callable[[int], None] | None = None
+    """The runtime's implementation of `report_written`."""
 
     def check_owned(self) -> None:
         """Raise PartitionsLost if the task no longer owns all partitions of the batch; another task then writes it.
@@ -400,6 +402,15 @@ class SinkBatch:
         if self.reporter is None:
             raise RuntimeError("no error reporter is set for this batch")
         self.reporter(place, offset, error)
+
+    def report_written(self, rows: int) -> None:
+        """Report the number of rows that `write` has written, without reported records (`SinkTask.reports_written`).
+
+        The ledger compares it with the number of records that were read. The latest call of a `write` counts. Call it
+        on the thread that runs `write`.
+        """
+        if self.receiver is not None:
+            self.receiver(rows)
 
     def flush_reports(self) -> None:
         """Write the dead letters and log lines of the records reported so far, and wait for their acknowledgement.
@@ -447,6 +458,9 @@ class SinkTask(ABC):
     reads_frame_once: bool = False
     """Whether each `write` runs exactly one Spark action that computes `SinkBatch.frame`, and this action computes all
     rows. The ledger then counts the rows that `write` has received. `start` may set this attribute."""
+    reports_written: bool = False
+    """Whether `write` reports the number of rows that it has written (`SinkBatch.report_written`). The ledger then does
+    not count the rows that it has received. `start` may set this attribute."""
 
     @abstractmethod
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:

@@ -62,7 +62,7 @@ class FileStreamSinkTask(SinkTask):
         # Appends start only after Spark has written all files.
         self.all_or_nothing = self._executors_see_files
         self.takes_pieces = self._executors_see_files
-        self.reads_frame_once = self._executors_see_files
+        self.reads_frame_once = self.reports_written = self._executors_see_files
         self._staging = Staging(self._target.staging_parent, f".{self._target.name}.kraal-")
 
     @override
@@ -77,6 +77,7 @@ class FileStreamSinkTask(SinkTask):
         if max_records <= MAX_WORKER_RECORDS:
             chunks = [chunk for column in frame.toArrow().columns for chunk in column.chunks]
             self._append([memoryview(join_lines(chunk)) for chunk in chunks if len(chunk)], batch)
+            batch.report_written(sum(map(len, chunks)))
         elif self._target is not None and self._staging is not None and self._executors_see_files:
             self._append_staged(frame, self._target, self._staging, batch)
         else:
@@ -107,8 +108,10 @@ class FileStreamSinkTask(SinkTask):
         max_rows = sum(end - start for start, end in batch.ranges.values())
         with staging.make_batch_directory() as directory:
             context = frame.sparkSession.sparkContext
-            save(writer, context, directory, max_rows=max_rows, records=batch.records)
+            rows = save(writer, context, directory, max_rows=max_rows, records=batch.records)
             target.append_files(sorted(directory.glob("part-*")), batch.check_owned)
+        if rows is not None:
+            batch.report_written(rows)
 
     def _append_collected(self, frame: DataFrame, batch: SinkBatch) -> None:
         """Fetch and append one Arrow batch at a time, for standard output or remote executors."""

@@ -16,11 +16,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from kraal.engine.session.task_totals import TaskTotals, read_totals, tag_jobs
 from kraal.plugins.api import RetriableError
 
 if TYPE_CHECKING:
@@ -36,14 +36,6 @@ _REPORT_TIMEOUT_S: Final = 2.0
 _POLL_INTERVAL_S: Final = 0.002
 _SUCCESS_FILE: Final = "_SUCCESS"
 _WRITE_SUCCESS_FILE: Final = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
-
-
-@dataclass(frozen=True, slots=True)
-class WriteReport:
-    """The numbers of rows and bytes that Spark's tasks report for a job."""
-
-    rows: int
-    bytes: int
 
 
 class Staging:
@@ -76,26 +68,23 @@ def save(
     *,
     max_rows: int,
     records: int | None = None,
-) -> None:
+) -> int | None:
     """Write files to a local directory with Spark, and verify that they are complete.
 
-    `records` is the exact number of rows; None if only the upper limit `max_rows` is known. Raises RetriableError if
-    the files are incomplete; Spark's errors propagate. Runs on the job thread.
+    `records` is the exact number of rows; None if only the upper limit `max_rows` is known. Returns the number of rows
+    that Spark's tasks report, or None if Spark has no report. Raises RetriableError if the files are incomplete;
+    Spark's errors propagate. Runs on the job thread.
     """
-    tag = f"kraal-{uuid.uuid4().hex}"
-    context.addJobTag(tag)
-    try:
+    with tag_jobs(context) as tag:
         # No URL encoding: Hadoop does not decode %20.
         writer.option(_WRITE_SUCCESS_FILE, "true").save(f"file://{directory}")
-    finally:
-        context.removeJobTag(tag)
-    check_complete(directory, partial(_read_report, context, tag), max_rows=max_rows, records=records)
+    return check_complete(directory, partial(read_totals, context, tag), max_rows=max_rows, records=records)
 
 
 def check_complete(
-    directory: Path, read_report: Callable[[], WriteReport | None], *, max_rows: int, records: int | None
-) -> None:
-    """Raise RetriableError unless a job's files are complete.
+    directory: Path, read_report: Callable[[], TaskTotals | None], *, max_rows: int, records: int | None
+) -> int | None:
+    """Raise RetriableError unless a job's files are complete; return the number of rows in the report, if there is one.
 
     `read_report` returns the current report of the job, or None if Spark does not have it. It is called until the
     report matches the files or the timeout expires.
@@ -106,38 +95,17 @@ def check_complete(
         )
     size = sum(part.stat().st_size for part in directory.rglob("part-*"))
     deadline_s = time.monotonic() + _REPORT_TIMEOUT_S
-    while (report := read_report()) is None or report.bytes != size:
+    while (report := read_report()) is None or report.output_bytes != size:
         if time.monotonic() >= deadline_s:
             if report is None:
                 log.debug("Spark has no report of the job that wrote %s", directory)
-                return
-            raise RetriableError(f"{directory} has {size} bytes, but Spark wrote {report.bytes}")
+                return None
+            raise RetriableError(f"{directory} has {size} bytes, but Spark wrote {report.output_bytes}")
         time.sleep(_POLL_INTERVAL_S)
-    if report.rows > max_rows or (records is not None and report.rows != records):
+    if report.output_records > max_rows or (records is not None and report.output_records != records):
         expected = f"at most {max_rows}" if records is None else str(records)
-        raise RetriableError(f"Spark wrote {report.rows} rows to {directory}; expected {expected}")
-
-
-def _read_report(context: SparkContext, tag: str) -> WriteReport | None:
-    """Return the report of all jobs with a tag; None if Spark does not have it yet, or has dropped it."""
-    scala_context: Any = context._jsc.sc()
-    tracker, store = scala_context.statusTracker(), scala_context.statusStore()
-    try:
-        jobs = [store.job(job_id) for job_id in tracker.getJobIdsForTag(tag)]
-        if not jobs or any(str(job.status()) != "SUCCEEDED" for job in jobs):
-            return None
-        stages = [
-            store.lastStageAttempt(job.stageIds().apply(n))
-            for job in jobs
-            for n in range(job.stageIds().size())
-        ]
-    except Exception as exc:
-        if getattr(exc, "java_exception", None) is None:
-            raise
-        return None  # NoSuchElementException: Spark keeps only the most recent jobs
-    return WriteReport(
-        sum(stage.outputRecords() for stage in stages), sum(stage.outputBytes() for stage in stages)
-    )
+        raise RetriableError(f"Spark wrote {report.output_records} rows to {directory}; expected {expected}")
+    return report.output_records
 
 
 def _remove_if_stale(directory: Path) -> None:

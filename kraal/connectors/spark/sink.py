@@ -83,7 +83,7 @@ class SparkSinkTask(SinkTask):
         self.values = "json-text" if needs_json_text(self._parsed) else "json"
         if self._parsed["spark.format"] in FILE_FORMATS:
             self._open_folder(str(self._parsed["path"]), context)
-            self.all_or_nothing = self.reads_frame_once = True
+            self.all_or_nothing = self.reads_frame_once = self.reports_written = True
             unjoinable_options = {option.lower() for option in self._options} & _UNJOINABLE_OPTIONS
             self.takes_pieces = self._parsed["spark.format"] in _JOINABLE_FORMATS and not unjoinable_options
         elif is_exactly_once(self._parsed):
@@ -182,6 +182,7 @@ class SparkSinkTask(SinkTask):
         assert self._staging is not None  # noqa: S101 - created with the folder
         conflicts = folder.find_conflicts(batch.ranges)
         spans = {tp: find_missing_span(span, conflicts[tp]) for tp, span in batch.ranges.items()}
+        count: int | None = None
         with self._staging.make_batch_directory() as directory:
             staged_files: Mapping[TopicPartition, StagedFile] = {}
             if any(spans.values()):
@@ -196,8 +197,12 @@ class SparkSinkTask(SinkTask):
                 if json_rows is not None:
                     rows, spark_format = json_rows, "text"
                 max_rows = sum(span[1] - span[0] for span in spans.values() if span is not None)
-                staged_files = self._stage(rows, spark_format, directory, list(spans), max_rows, records)
+                staged_files, count = self._stage(
+                    rows, spark_format, directory, list(spans), max_rows, records
+                )
             folder.publish(staged_files, batch.ranges, conflicts, batch.check_owned)
+        if count is not None and not any(conflicts.values()):
+            batch.report_written(count)
 
     def _stage(
         self,
@@ -207,23 +212,24 @@ class SparkSinkTask(SinkTask):
         partitions: Sequence[TopicPartition],
         max_rows: int,
         records: int | None,
-    ) -> Mapping[TopicPartition, StagedFile]:
-        """Write rows in a format with Spark; return the file of each range that has rows."""
+    ) -> tuple[Mapping[TopicPartition, StagedFile], int | None]:
+        """Write rows in a format with Spark; return the file of each range that has rows, and the number of rows."""
         is_single = len(partitions) == 1
         if is_single:
             rows = rows.drop(RANGE) if self.takes_pieces else rows.drop(RANGE).coalesce(1)
         writer = rows.write if is_single else rows.write.partitionBy(RANGE)
         writer = writer.format(spark_format).options(**self._options)
-        save(writer, rows.sparkSession.sparkContext, directory, max_rows=max_rows, records=records)
+        count = save(writer, rows.sparkSession.sparkContext, directory, max_rows=max_rows, records=records)
         if is_single and self.takes_pieces:
             _concatenate(sorted(directory.glob("part-*")))
         parts = {
             tp: _find_part_file(directory, tp, None if is_single else number)
             for number, tp in enumerate(partitions)
         }
-        return {
+        files = {
             tp: StagedFile(part, self._get_suffix(part)) for tp, part in parts.items() if part is not None
         }
+        return files, count
 
     def _get_suffix(self, part: Path) -> str:
         suffix = part.name.partition(".")[2]

@@ -1,16 +1,24 @@
-"""Counts the rows of DataFrames during the action that computes them, as an aggregate of the same job.
+"""Counts the rows of DataFrames during the action that computes them.
 
-Spark returns the aggregates of the first action that has ended, with an event that arrives after the action. So the
-count is that of all rows only if the first action computes all rows.
+Either the rows are an aggregate of the same job, or they are the records that the tasks of the job have read. An
+aggregate counts the rows at any place of a plan, but costs some percent of a job that does little else. Spark returns
+the aggregates of the first action that has ended, with an event that arrives after the action. So the count is that of
+all rows only if the first action computes all rows.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from kraal.engine.session.task_totals import TaskTotals, read_totals, tag_jobs
+
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
@@ -26,6 +34,7 @@ class RowCounts:
 
     def __init__(self) -> None:
         self._observations: list[Any] = []
+        self._read_totals: Callable[[], TaskTotals | None] | None = None
 
     def observe(self, frame: DataFrame) -> DataFrame:
         """Return the DataFrame, whose rows are counted in addition to those of earlier calls.
@@ -39,19 +48,27 @@ class RowCounts:
         self._observations.append(observation)
         return observed_frame
 
-    def clear(self) -> None:
-        """Forget all DataFrames, because the batch is written again."""
-        self._observations.clear()
+    @contextmanager
+    def count_input(self, context: SparkContext) -> Iterator[None]:
+        """Count the records that are read by the jobs of the `with` block, instead of rows of DataFrames.
+
+        The block must run one action, which reads each record once. It must be on the thread that runs the action.
+        """
+        with tag_jobs(context) as tag:
+            self._read_totals = partial(read_totals, context, tag)
+            yield
 
     def get(self) -> int | None:
-        """Return the number of rows; None if no DataFrame was observed or one of them was not computed.
+        """Return the number of rows; None if it is unknown.
 
-        Must be called on a job thread. Does not raise: the records are written already.
+        It is unknown if no DataFrame was observed, one of them was not computed, or a task was repeated. Must be called
+        on a job thread. Does not raise: the records are written already.
         """
-        if not self._observations:
-            return None
+        deadline_s = time.monotonic() + EVENT_TIMEOUT_S
         try:
-            return self._sum_up(time.monotonic() + EVENT_TIMEOUT_S)
+            if self._read_totals is not None:
+                return _get_input(self._read_totals, deadline_s)
+            return self._sum_up(deadline_s) if self._observations else None
         except Exception as exc:  # noqa: BLE001 - such as the end of Spark, which the next job reports
             log.info("Failed to count the rows of a batch: %s", exc)
             return None
@@ -74,3 +91,13 @@ def _wait_for_event(observation: Any, deadline_s: float) -> bool:
         time.sleep(delay_s)
         delay_s *= 2
     return True
+
+
+def _get_input(read: Callable[[], TaskTotals | None], deadline_s: float) -> int | None:
+    delay_s = _FIRST_CHECK_S
+    while (totals := read()) is None:
+        if time.monotonic() >= deadline_s:
+            return None
+        time.sleep(delay_s)
+        delay_s *= 2
+    return None if totals.incomplete_tasks else totals.input_records

@@ -73,6 +73,8 @@ class SinkAttempt:
         """Handles the records that the plugin has reported so far."""
         self._put_rows: RowCounts | int | None = 0
         """The rows that the plugin has received; None if they are not counted."""
+        self._written: int | None = None
+        """The rows that the plugin has reported as written."""
 
     def write(self) -> BatchDone | None:
         """Write the batch; return its result, or None if the batch is lost and must not be committed.
@@ -117,11 +119,13 @@ class SinkAttempt:
         table: pa.Table | None = None,
     ) -> None:
         """Call the plugin; implements `Put`. Raises the plugin's errors."""
-        self._put_rows = None if table is None else table.num_rows
-        if table is None and self._batch.reads is not None and self._parts.task.reads_frame_once:
+        self._put_rows, self._written = (None if table is None else table.num_rows), None
+        task = self._parts.task
+        is_counted = table is None and self._batch.reads is not None
+        if is_counted and task.reads_frame_once and not task.reports_written:
             self._put_rows = RowCounts()
             frame = self._put_rows.observe(frame)
-        self._parts.task.write(
+        task.write(
             SinkBatch(
                 frame=frame,
                 ranges=dict(self._batch.ranges),
@@ -133,8 +137,12 @@ class SinkAttempt:
                 reporter=self._reports.report,
                 flush=self._flush,
                 ownership=self._parts.ownership.check_owned,
+                receiver=self._record_written,
             )
         )
+
+    def _record_written(self, rows: int) -> None:
+        self._written = rows
 
     def _handle_reports(self, spark: GetSpark) -> ErrorCounts:
         """Handle records that the plugin has reported; read them again if dead letters or the log require them."""
@@ -180,7 +188,9 @@ class SinkAttempt:
         else:
             read = reads.get() if summary is None else summary.read
         put_count = put_rows.get() if isinstance(put_rows, RowCounts) else put_rows
-        written = None if put_count is None else put_count - reported_errors.errors
+        written = self._written
+        if written is None and put_count is not None:
+            written = put_count - reported_errors.errors
         if summary is None:
             return count_batch(read=read, written=written, errors=reported_errors)
         errors = summary.counts + reported_errors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -50,18 +51,19 @@ class PlainWriter:
                 return
 
     def _write(self, batch: ReadBatch, spark: GetSpark, put: Put, rewrite: Rewrite | None) -> None:
+        counting: AbstractContextManager[None] = nullcontext()
         if batch.table is None:
             raw = self.reader.read(spark().session, batch.ranges)
             if batch.reads is not None and self.task.reads_frame_once:
-                batch.reads.clear()
-                raw = batch.reads.observe(raw)
+                counting = batch.reads.count_input(spark().session.sparkContext)
             raw = raw if rewrite is None else rewrite.frame(raw)
             put = as_whole_frame(put, self.task, batch.ranges)
         else:
             table = batch.table if rewrite is None else rewrite.table(batch.table)
             raw = spark().tiny.createDataFrame(table).coalesce(1)
             put = partial(put, records=batch.records)
-        put(*connect_frame(raw, self.converters))
+        with counting:
+            put(*connect_frame(raw, self.converters))
 
     def _is_readable_alone(self, error: Exception, batch: ReadBatch, spark: GetSpark) -> bool:
         """Return whether an error names a record that is readable alone.

@@ -18,6 +18,7 @@ from kraal.connectors.frames.range_files import parse_file_name
 from kraal.connectors.spark import sink as spark_sink
 from kraal.connectors.spark.sink import STAGING, SparkSinkTask
 from kraal.engine.api import BatchDone, Opened
+from kraal.engine.session.task_totals import TaskTotals
 from kraal.plugins.api import PartitionsLost, RetriableError, SinkBatch, TaskContext, TopicPartition
 from scripts.harness.processes import wait_until
 from tests.fakes.spark.stage import TaskHarness
@@ -165,13 +166,13 @@ def test_files_removed_before_publishing_are_rewritten(
     real_check = staging.check_complete
 
     def check_after_removal(
-        directory: Path, read_report: Callable[[], staging.WriteReport | None], **kwargs: Any
-    ) -> None:
+        directory: Path, read_report: Callable[[], TaskTotals | None], **kwargs: Any
+    ) -> int | None:
         for path in directory.iterdir():
             if path.name not in remaining_names:
                 path.unlink()
         wait_until("Spark had a report of the job", lambda: read_report() is not None, timeout_s=60)
-        real_check(directory, read_report, **kwargs)
+        return real_check(directory, read_report, **kwargs)
 
     monkeypatch.setattr(staging, "check_complete", check_after_removal)
     with pytest.raises(RetriableError, match=r"has no _SUCCESS|has 0 bytes, but Spark wrote 120$"):

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from kraal.connectors.file import staging
-from kraal.connectors.file.staging import STALE_AFTER_S, Staging, WriteReport, check_complete
+from kraal.connectors.file.staging import STALE_AFTER_S, Staging, check_complete
+from kraal.engine.session.task_totals import TaskTotals
 from kraal.plugins.api import RetriableError
 
 
@@ -21,6 +22,10 @@ def make_directory(directory: Path, *sizes: int, has_success_file: bool = True) 
     if has_success_file:
         (directory / "_SUCCESS").touch()
     return directory
+
+
+def make_report(rows: int, size: int) -> TaskTotals:
+    return TaskTotals(output_records=rows, output_bytes=size)
 
 
 def age(directory: Path, seconds: float) -> None:
@@ -55,8 +60,8 @@ def test_stale_directories_of_killed_runs_are_removed(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {".a.kraal-2", ".b.kraal-1", ".a.kraal-c.kraal"}
 
 
-@pytest.mark.parametrize("report", [WriteReport(2, 7), WriteReport(0, 0), None])
-def test_missing_success_file_raises_a_retriable_error(tmp_path: Path, report: WriteReport | None) -> None:
+@pytest.mark.parametrize("report", [make_report(2, 7), make_report(0, 0), None])
+def test_missing_success_file_raises_a_retriable_error(tmp_path: Path, report: TaskTotals | None) -> None:
     for directory in (tmp_path / "gone", make_directory(tmp_path / "emptied", has_success_file=False)):
         with pytest.raises(
             RetriableError, match="has no _SUCCESS: another process removed the files that Spark wrote"
@@ -85,18 +90,18 @@ def test_check_complete_compares_files_with_spark_report(
 ) -> None:
     monkeypatch.setattr(staging, "_REPORT_TIMEOUT_S", 0.05)
     directory = make_directory(tmp_path / "batch", *sizes)
-    check: Callable[[], None] = lambda: check_complete(  # noqa: E731 - called in two branches
-        directory, lambda: WriteReport(2, 7), max_rows=max_rows, records=records
+    check: Callable[[], int | None] = lambda: check_complete(  # noqa: E731 - called in two branches
+        directory, lambda: make_report(2, 7), max_rows=max_rows, records=records
     )
     if error is None:
-        check()
+        assert check() == 2
     else:
         with pytest.raises(RetriableError, match=error):
             check()
 
 
 def test_check_complete_waits_for_spark_report(tmp_path: Path) -> None:
-    reports = iter([None, None, WriteReport(1, 2), WriteReport(2, 7)])
+    reports = iter([None, None, make_report(1, 2), make_report(2, 7)])
     check_complete(make_directory(tmp_path / "batch", 7), lambda: next(reports), max_rows=2, records=2)
     assert next(reports, None) is None
 

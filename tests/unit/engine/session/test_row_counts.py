@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from typing_extensions import override
 
 from kraal.engine.session import row_counts as module
 from kraal.engine.session.row_counts import RowCounts
+from kraal.engine.session.task_totals import TaskTotals
 
 
 class Observation:
@@ -41,6 +42,21 @@ class Observation:
         """The aggregates; must not be called before the event, because Spark's method would block."""
         assert self._has_arrived.is_set()
         return {"rows": self._rows}
+
+
+class FakeContext:
+    """A SparkContext with the tags of jobs."""
+
+    def __init__(self) -> None:
+        self.tags: list[str] = []
+
+    def addJobTag(self, tag: str) -> None:  # noqa: N802 - Spark's name
+        """Add a tag."""
+        self.tags.append(tag)
+
+    def removeJobTag(self, tag: str) -> None:  # noqa: N802 - Spark's name
+        """Remove a tag."""
+        self.tags.remove(tag)
 
 
 def make_counts(*observations: Any) -> RowCounts:
@@ -74,8 +90,41 @@ def test_frame_that_no_action_computes_is_not_counted(monkeypatch: pytest.Monkey
 
 
 def test_without_frames_nothing_is_counted() -> None:
-    counts = make_counts(Observation(2))
-    counts.clear()
+    assert make_counts().get() is None
+
+
+@pytest.mark.parametrize(
+    ("totals", "expected"),
+    [
+        ([None, None, TaskTotals(input_records=5)], 5),
+        ([TaskTotals(input_records=0)], 0),
+        ([TaskTotals(input_records=7, incomplete_tasks=1)], None),
+    ],
+)
+def test_input_of_jobs_is_counted(
+    monkeypatch: pytest.MonkeyPatch, totals: list[TaskTotals | None], expected: int | None
+) -> None:
+    context, tags = FakeContext(), list[str]()
+
+    def read(_: object, tag: str) -> TaskTotals | None:
+        tags.append(tag)
+        return totals.pop(0)
+
+    monkeypatch.setattr(module, "read_totals", read)
+    counts = RowCounts()
+    with counts.count_input(cast("Any", context)):
+        [tag] = context.tags
+    assert context.tags == []
+    assert counts.get() == expected
+    assert set(tags) == {tag}
+
+
+def test_jobs_without_totals_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EVENT_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(module, "read_totals", lambda *_: None)
+    counts = RowCounts()
+    with counts.count_input(cast("Any", FakeContext())):
+        pass
     assert counts.get() is None
 
 

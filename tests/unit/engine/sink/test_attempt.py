@@ -44,6 +44,7 @@ class Harness:
     """The `write` method of the plugin."""
     is_lost: bool = False
     reads_frame_once: bool = False
+    reports_written: bool = False
     frame: Any = None
     """The frame that the writers pass to the plugin."""
     table: Any = None
@@ -191,6 +192,21 @@ def test_rows_of_a_frame_are_counted_where_the_plugin_receives_them(rows: int | 
     summary = Summary(read=5, written=5)
     harness = Harness([summary], reads_frame_once=True, frame=CountedFrame(rows))
     assert counts_of(harness.attempt()) == Counts(read=5, written=rows)
+
+
+@pytest.mark.usefixtures("row_counts")
+@pytest.mark.parametrize("rows", [4, None])
+def test_rows_that_the_plugin_reports_are_counted_instead_of_those_of_the_frame(rows: int | None) -> None:
+    def write(batch: SinkBatch) -> None:
+        batch.report(PARTITION, 4, ValueError("too long"))
+        if rows is not None:
+            batch.report_written(7)
+            batch.report_written(rows)
+
+    summary = Summary(read=5, written=5)
+    harness = Harness([summary], write=write, tolerance=ALL, frame=CountedFrame(5))
+    harness.reads_frame_once = harness.reports_written = True
+    assert counts_of(harness.attempt()) == Counts(read=5, written=rows, tolerated=1)
 
 
 def test_rows_of_a_table_are_counted_when_it_is_passed_to_the_plugin() -> None:
