@@ -459,8 +459,10 @@ class SinkTask(ABC):
     """Whether each `write` runs exactly one Spark action that computes `SinkBatch.frame`, and this action computes all
     rows. The ledger then counts the rows that `write` has received. `start` may set this attribute."""
     reports_written: bool = False
-    """Whether `write` reports the number of rows that it has written (`SinkBatch.report_written`). The ledger then does
-    not count the rows that it has received. `start` may set this attribute."""
+    """Whether `write` reports the number of rows that it has written (`SinkBatch.report_written`). With
+    `reads_frame_once`, the ledger then counts what the tasks of the action have read, instead of the rows of the frame:
+    the action must run on the thread of `write` and read each record once, and `write` must read nothing else with
+    Spark. `start` may set this attribute. A subclass that overrides `write` without reporting must reset it."""
 
     @abstractmethod
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:

@@ -48,10 +48,15 @@ class Case:
 
     @property
     def ratio(self) -> float | None:
-        """The factor by which Kraal's median is better than Java's; None if either was not measured or is zero."""
+        """The factor by which Kraal's median is better than Java's, or the median of the factors of all rounds.
+
+        None if a side was not measured or is zero.
+        """
         if not self.java or not self.kraal:
             return None
         if self.is_paired:
+            if not all([*self.java, *self.kraal]):
+                return None
             ratios = [kraal / java for java, kraal in zip(self.java, self.kraal, strict=True)]
             median = statistics.median(ratios)
             return median if self.more_is_better else 1 / median

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,11 +25,11 @@ _COMMON: Final = {
 }
 _ICEBERG_PROPERTIES: Final = {
     "table.properties.history.expire.max-snapshot-age-ms": "60000",
-    "table.properties.write.metadata.delete-after-commit.enabled": "true",
     "table.properties.write.metadata.previous-versions-max": "10",
 }
-"""Without these, the metadata files of an hour of small commits would fill the disk."""
+"""With the defaults, the metadata files of an hour of small commits would fill the disk."""
 _MAX_LISTED: Final = 3
+_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +64,31 @@ class LineTable:
 
     def read_latest(self) -> Sequence[bytes]:
         """Like `read_lines`, but without a cache; the directory of the table must exist."""
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(
+                FileNotFoundError
+            ):  # maintenance has deleted the files of the version that was read
+                return self._read_once()
+        return self._read_once()
+
+    def _read_once(self) -> Sequence[bytes]:
         from deltalake import DeltaTable  # noqa: PLC0415 - an extra, as pyiceberg
         from pyiceberg.catalog import load_catalog  # noqa: PLC0415
         from pyiceberg.exceptions import NoSuchTableError  # noqa: PLC0415
+        from sqlalchemy.exc import OperationalError  # noqa: PLC0415
 
         if not self.is_iceberg:
             rows = DeltaTable(str(self._location)).to_pyarrow_table()
         else:
             try:
-                rows = load_catalog("iceberg", **self._catalog).load_table(_NAME).scan().to_arrow()
+                catalog = load_catalog("iceberg", **self._catalog, init_catalog_tables="false")
+                rows = catalog.load_table(_NAME).scan().to_arrow()
             except NoSuchTableError:
                 return ()
+            except OperationalError as exc:
+                if "no such table" in str(exc):  # the catalog is being created
+                    return ()
+                raise
         return sorted(str(line).encode() for line in rows[_COLUMN].to_pylist())
 
     @property

@@ -15,8 +15,9 @@ from typing import Any, Final
 import pyarrow as pa
 from typing_extensions import override
 
+from kraal.connectors.tables.iceberg_expiry import expire_snapshots
 from kraal.connectors.tables.iceberg_files import rewrite_files, sort_rows
-from kraal.connectors.tables.iceberg_maintenance import compact_files, delete_unused_files, find_expiry
+from kraal.connectors.tables.iceberg_maintenance import compact_files
 from kraal.connectors.tables.iceberg_reports import ROWS, describe_metadata, format_row_counts
 from kraal.connectors.tables.layout import DEFAULT_LAYOUT, TableLayout
 from kraal.connectors.tables.merge import RowCounts
@@ -161,13 +162,9 @@ class IcebergTable(LakeTable):
                 file_count = compact_files(transaction, table, properties)
                 if file_count:
                     transaction.commit_transaction()
-            before = self._load_table()
-            self._load_table().maintenance.expire_snapshots().older_than(
-                find_expiry(before.properties)
-            ).commit()
-            after = self._load_table()
-            expired_count = len(before.snapshots()) - len(after.snapshots())
-            deleted_count = delete_unused_files(before, after)
+            table = self._load_table()
+            with self._detect_deleted_files(table):
+                expired_count, deleted_count = expire_snapshots(table)
         return (
             f"compacted {file_count} files, expired {expired_count} snapshots, deleted {deleted_count} files"
         )

@@ -48,6 +48,11 @@ class RowCounts:
         self._observations.append(observation)
         return observed_frame
 
+    def clear(self) -> None:
+        """Forget all rows, because the batch is written again."""
+        self._observations.clear()
+        self._read_totals = None
+
     @contextmanager
     def count_input(self, context: SparkContext) -> Iterator[None]:
         """Count the records that are read by the jobs of the `with` block, instead of rows of DataFrames.
@@ -100,4 +105,4 @@ def _get_input(read: Callable[[], TaskTotals | None], deadline_s: float) -> int 
             return None
         time.sleep(delay_s)
         delay_s *= 2
-    return None if totals.incomplete_tasks else totals.input_records
+    return None if totals.repetitions else totals.input_records

@@ -71,8 +71,9 @@ _DEFAULTS = {
     "spark.metrics.executorMetricsSource.enabled": "false",
     "spark.metrics.staticSources.enabled": "false",
     "spark.sql.ui.retainedExecutions": "20",
-    "spark.ui.retainedJobs": "50",
-    "spark.ui.retainedStages": "50",
+    # The totals of a sink's job are read after its files were uploaded.
+    "spark.ui.retainedJobs": "200",
+    "spark.ui.retainedStages": "200",
     "spark.ui.retainedTasks": "200",
     "spark.cleaner.referenceTracking.blocking": "false",
     # Each read of a backlog uses new consumers; cached consumers would hold about 50 MB of records each.

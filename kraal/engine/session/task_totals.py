@@ -21,8 +21,8 @@ class TaskTotals:
     output_records: int = 0
     output_bytes: int = 0
     """Number of rows and bytes that the writers of file formats have written. Other writers may not report them."""
-    incomplete_tasks: int = 0
-    """Number of tasks that have failed or were killed. The other numbers may include records of such tasks."""
+    repetitions: int = 0
+    """Number of tasks and stages that were repeated. If it is not 0, the other numbers may be too high or too low."""
 
 
 @contextmanager
@@ -47,11 +47,8 @@ def read_totals(context: SparkContext, tag: str) -> TaskTotals | None:
         jobs = [store.job(job_id) for job_id in tracker.getJobIdsForTag(tag)]
         if not jobs or any(str(job.status()) != "SUCCEEDED" for job in jobs):
             return None
-        stages = [
-            store.lastStageAttempt(job.stageIds().apply(n))
-            for job in jobs
-            for n in range(job.stageIds().size())
-        ]
+        numbers = {job.stageIds().apply(n) for job in jobs for n in range(job.stageIds().size())}
+        stages = [store.lastStageAttempt(number) for number in sorted(numbers)]
     except Exception as exc:
         if getattr(exc, "java_exception", None) is None:
             raise
@@ -60,5 +57,7 @@ def read_totals(context: SparkContext, tag: str) -> TaskTotals | None:
         input_records=sum(stage.inputRecords() for stage in stages),
         output_records=sum(stage.outputRecords() for stage in stages),
         output_bytes=sum(stage.outputBytes() for stage in stages),
-        incomplete_tasks=sum(stage.numFailedTasks() + stage.numKilledTasks() for stage in stages),
+        repetitions=sum(
+            stage.numFailedTasks() + stage.numKilledTasks() + stage.attemptId() for stage in stages
+        ),
     )

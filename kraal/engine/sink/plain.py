@@ -55,7 +55,11 @@ class PlainWriter:
         if batch.table is None:
             raw = self.reader.read(spark().session, batch.ranges)
             if batch.reads is not None and self.task.reads_frame_once:
-                counting = batch.reads.count_input(spark().session.sparkContext)
+                batch.reads.clear()
+                if self.task.reports_written:
+                    counting = batch.reads.count_input(spark().session.sparkContext)
+                else:
+                    raw = batch.reads.observe(raw)
             raw = raw if rewrite is None else rewrite.frame(raw)
             put = as_whole_frame(put, self.task, batch.ranges)
         else:

@@ -61,6 +61,14 @@ def test_lines_of_tables_are_read(tmp_path: Path, target: Target) -> None:
     assert (delivery.missing_count, delivery.first_missing, delivery.duplicate_count) == (1, 2, 1)
 
 
+def test_catalog_that_is_being_created_has_no_lines(tmp_path: Path) -> None:
+    pipe = make_pipe(tmp_path, Target.ICEBERG)
+    pipe.sink_file.mkdir()
+    (pipe.sink_file / "catalog.db").touch()
+    assert pipe.progress() != 0
+    assert pipe.read_last_number() == -1
+
+
 def test_missing_and_repeated_rows_are_violations() -> None:
     records = [
         BrokerRecord(partition=0, offset=offset, key=None, value=value, headers=(), timestamp_ms=0)

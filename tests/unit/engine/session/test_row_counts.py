@@ -90,7 +90,9 @@ def test_frame_that_no_action_computes_is_not_counted(monkeypatch: pytest.Monkey
 
 
 def test_without_frames_nothing_is_counted() -> None:
-    assert make_counts().get() is None
+    counts = make_counts(Observation(2))
+    counts.clear()
+    assert counts.get() is None
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,7 @@ def test_without_frames_nothing_is_counted() -> None:
     [
         ([None, None, TaskTotals(input_records=5)], 5),
         ([TaskTotals(input_records=0)], 0),
-        ([TaskTotals(input_records=7, incomplete_tasks=1)], None),
+        ([TaskTotals(input_records=7, repetitions=1)], None),
     ],
 )
 def test_input_of_jobs_is_counted(

@@ -29,6 +29,7 @@ def make_context(statuses: Sequence[str], *, stages: int = 2, has_data: bool = T
             outputBytes=lambda: 100 * number,
             numFailedTasks=lambda: number - 1,
             numKilledTasks=lambda: 1,
+            attemptId=lambda: 2,
         )
 
     def get_job(number: int) -> Any:
@@ -41,9 +42,10 @@ def make_context(statuses: Sequence[str], *, stages: int = 2, has_data: bool = T
     return SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: scala))
 
 
-def test_totals_are_the_sums_of_all_stages_of_all_jobs() -> None:
-    totals = TaskTotals(input_records=60, output_records=6, output_bytes=600, incomplete_tasks=6)
-    assert read_totals(make_context(["SUCCEEDED", "SUCCEEDED"]), "t") == totals
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_totals_are_the_sums_of_all_stages_which_jobs_may_share(jobs: int) -> None:
+    totals = TaskTotals(input_records=30, output_records=3, output_bytes=300, repetitions=7)
+    assert read_totals(make_context(["SUCCEEDED"] * jobs), "t") == totals
 
 
 @pytest.mark.parametrize(
