@@ -450,6 +450,9 @@ class SinkTask(ABC):
     batch is available. `start` may set this attribute."""
     max_batch_records: int | None = None
     """Maximum number of records in a batch, if lower than `max.records.per.batch`. `start` may set this attribute."""
+    max_batch_bytes: int | None = None
+    """Approximate maximum size of a batch in Kafka, in bytes, estimated from earlier records. `start` may set this
+    attribute."""
     takes_pieces: bool = False
     """Whether the records of one Kafka partition may be split into several consecutive Spark partitions, which are
     computed concurrently. `start` may set this attribute."""

@@ -192,6 +192,15 @@ _COMMON_KEYS: Final = (
         "`commit.interval.ms`. The worker holds the records of a commit in memory.",
     ),
     Key(
+        name="commit.bytes",
+        type=ConfigType.LONG,
+        default=128 * 1024 * 1024,
+        validator=at_least(1),
+        importance=Importance.MEDIUM,
+        doc="Approximate maximum size of a commit's records in Kafka, in bytes, uncompressed and estimated from "
+        "earlier records. It has the same effect as `commit.records`: whichever limit is lower applies.",
+    ),
+    Key(
         name="maintenance.interval.ms",
         type=ConfigType.LONG,
         default=0,

@@ -90,6 +90,7 @@ class TableSinkTask(SinkTask):
         parsed = self.config_def.parse(translated)
         self.batch_interval_s = float(parsed["commit.interval.ms"]) / 1000  # type: ignore[arg-type]
         self.max_batch_records = int(parsed["commit.records"])  # type: ignore[call-overload]
+        self.max_batch_bytes = int(parsed["commit.bytes"])  # type: ignore[call-overload]
         settings, open_table = make_writer_settings(parsed), self.make_opener(translated)
         self._router = TableRouter(
             make_template(translated),

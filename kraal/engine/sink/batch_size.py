@@ -110,19 +110,26 @@ class Sizes:
         self._task = task
         self._max_records = max_records
         self._target_s = TARGET_FRACTION * poll_limit_s
+        self._max_bytes: int | None = None
         self._sizing = BatchSizing()
         self.record_bytes = 0.0
-        """The mean size of the latest records, in bytes."""
+        """The mean size of the latest records, in bytes; 0 if it is unknown."""
 
-    def set_limit(self, max_records: int | None) -> None:
-        """Apply a limit of the plugin, if it has one."""
+    def set_limits(self, max_records: int | None, max_bytes: int | None) -> None:
+        """Apply the limits of the plugin, if it has any."""
         if max_records is not None:
             self._max_records = min(self._max_records, max_records)
+        self._max_bytes = max_bytes
 
     @property
     def max_records(self) -> int:
         """The maximum number of records of the next batch."""
-        return self._max_records if self._sizing.limit is None else min(self._sizing.limit, self._max_records)
+        limits = [self._max_records]
+        if self._sizing.limit is not None:
+            limits.append(self._sizing.limit)
+        if self._max_bytes is not None and self.record_bytes > 0:
+            limits.append(max(1, int(self._max_bytes / self.record_bytes)))
+        return min(limits)
 
     def observe(self, records: Sequence[SizedRecord]) -> None:
         """Measure the size of records."""

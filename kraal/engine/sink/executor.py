@@ -134,7 +134,7 @@ class SinkExecutor:
         if needs_envelopes(self._task):
             path = with_envelopes(path, converters, has_java_chain=spec.chain is not None)
             self._dead_letters = None if path.why is None else path.dead_letters
-        self._sizes.set_limit(self._task.max_batch_records)
+        self._sizes.set_limits(self._task.max_batch_records, self._task.max_batch_bytes)
         self._pacing = BatchPacing(self._task.batch_interval_s)
         self._parts = self._make_parts(self._task, converters, path)
         self._member = _join(self._context, spec, self._settings)

@@ -243,6 +243,7 @@ def test_smallest_config_is_valid(lake: Lake, config: dict[str, str]) -> None:
         ("table.topic.regex", "(", "Invalid regex"),
         ("commit.interval.ms", "-1", "at least 0"),
         ("commit.records", "0", "at least 1"),
+        ("commit.bytes", "0", "at least 1"),
         ("id.columns", "a,a", "must not be duplicated"),
         ("table", "", "must be non-empty"),
         ("table", "orders", "expected"),
@@ -304,8 +305,10 @@ def test_task_sets_the_pace_of_its_batches(lake: Lake, config: dict[str, str]) -
     task: TableSinkTask = IcebergSinkTask() if lake.kind == "iceberg" else DeltaSinkTask()
     reports: list[TableReport] = []
     context: Any = SimpleNamespace(connector="sink", task=0, report_table=reports.append)
-    task.start(config | {"commit.interval.ms": "2500", "commit.records": "7"}, context)
-    assert (task.batch_interval_s, task.max_batch_records) == (2.5, 7)
+    task.start(
+        config | {"commit.interval.ms": "2500", "commit.records": "7", "commit.bytes": "1000"}, context
+    )
+    assert (task.batch_interval_s, task.max_batch_records, task.max_batch_bytes) == (2.5, 7, 1000)
     partition = TopicPartition("t", 0)
     assert task.stored_offsets([partition]) == {}
     columns: dict[str, Any] = {"topic": ["t"], "partition": [0], "offset": [4], "headers": [None]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pytest
@@ -110,3 +111,26 @@ def test_first_limit_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         "Sink task slow-0: Writing 1000 records took 20.0 s. The next batch has at most 500 records, so that a write "
         "stays well below max.poll.interval.ms (40000)"
     )
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record with the overhead of 64 bytes that `Sizes` assumes."""
+
+    value: bytes | None
+    key: bytes | None = None
+
+
+def test_limit_in_bytes_applies_once_the_size_of_records_is_known() -> None:
+    sizes = Sizes(TaskId(ConnectorName("wide"), 0), 1000, poll_limit_s=40.0)
+    sizes.set_limits(None, 100_000)
+    assert sizes.max_records == 1000
+    sizes.observe([Record(bytes(936)), Record(bytes(900), bytes(36))])
+    assert sizes.max_records == 100
+    sizes.observe([Record(None)])
+    assert sizes.max_records == 1000
+    sizes.observe([Record(bytes(200_000))])
+    assert sizes.max_records == 1
+    sizes.record_write(1, 1.0)
+    sizes.observe([])
+    assert sizes.max_records == 1
