@@ -395,8 +395,8 @@ class SinkBatch:
 
         `place` and `offset` are the record's columns in `frame`, or its original position in Kafka. When `write`
         returns, the record counts against `errors.tolerance`, is logged and becomes a dead letter, as configured. May
-        be called on any thread of this process while `write` runs. Raises ValueError for a record that is not in the
-        batch. In a task without tolerance, raises the error that fails the task; the sink must not catch this error.
+        be called on any thread of this process while `write` runs. Raises ValueError for a record outside the batch. In
+        a task without tolerance, raises the error that fails the task, which the sink must not catch.
         Source: ErrantRecordReporter.report; docs/errors.md.
         """
         if self.reporter is None:
@@ -404,29 +404,24 @@ class SinkBatch:
         self.reporter(place, offset, error)
 
     def report_written(self, rows: int) -> None:
-        """Report the number of rows that `write` has written, without reported records (`SinkTask.reports_written`).
-
-        The ledger compares it with the number of records that were read. The latest call of a `write` counts. Call it
-        on the thread that runs `write`.
-        """
+        """Report the number of written rows, without reported records; the latest report of a `write` counts."""
         if self.receiver is not None:
             self.receiver(rows)
 
     def flush_reports(self) -> None:
         """Write the dead letters and log lines of the records reported so far, and wait for their acknowledgement.
 
-        A sink that stores offsets with its data must call this method immediately before the step that stores them.
-        Otherwise, a failure after that step would lose the dead letters, because the batch is not delivered again. If
-        the batch fails later and is repeated by the same task, records that are reported again become no second dead
-        letter. Raises the errors of the dead letter topic, which the sink must not catch. Call it on the thread that
-        runs `write`.
+        A sink that stores offsets with its data must call this method immediately before the step that stores them: the
+        batch is not delivered again afterwards. If the task repeats the batch, records that are reported again become
+        no second dead letter. Raises the errors of the dead letter topic, which the sink must not catch. Call it on the
+        thread that runs `write`.
         """
         if self.flush is not None:
             self.flush()
 
 
 class SinkTask(ABC):
-    """Writes one task's share of a sink's records."""
+    """Writes one task's share of a sink's records. `start` may set all attributes but `class_name`."""
 
     values: SinkValues = "json"
     """The format of `key` and `value` with transforms or `errors.*`, where each record has its own schema: VARIANT
@@ -434,38 +429,32 @@ class SinkTask(ABC):
     format of Java's `toString` (`text`). Otherwise, `key` and `value` are the converters' columns.
 
     With `json-envelope`, `key` and `value` are always strings `{"schema":…,"payload":…}` as JsonConverter writes them,
-    for all converters and transforms, or null. The schema of each record is therefore available. Records that already
-    have this form are passed on unchanged and unchecked. `start` may set this attribute."""
+    for all converters and transforms, or null. Records in this form are passed on unchanged and unchecked."""
     class_name: ClassVar[str | None] = None
     """See `SourceTask.class_name`."""
     all_or_nothing: bool = False
-    """Whether a `write` leaves no output if computing the frame fails (docs/errors.md). `start` may set this
-    attribute."""
+    """Whether a `write` leaves no output if computing the frame fails (docs/errors.md)."""
     takes_tables: bool = False
-    """Whether `write` accepts `SinkBatch.table` in place of a frame. Small batches are then written within milliseconds
-    and without a Spark job. If `values` is `json`, this applies only without transforms and error handling. `start`
-    may set this attribute. A subclass that overrides `write` must redeclare this attribute."""
+    """Whether `write` accepts `SinkBatch.table` in place of a frame, so that small batches need no Spark job; with
+    `values="json"`, only without transforms and error handling. A subclass that overrides `write` must redeclare it."""
     batch_interval_s: float = 0.0
     """Minimum time between the starts of two batches, in seconds. In between, records stay in Kafka, unless a full
-    batch is available. `start` may set this attribute."""
+    batch is available."""
     max_batch_records: int | None = None
-    """Maximum number of records in a batch, if lower than `max.records.per.batch`. `start` may set this attribute."""
+    """Maximum number of records in a batch, if lower than `max.records.per.batch`."""
     max_batch_bytes: int | None = None
-    """Approximate maximum size of a batch in Kafka, in bytes, estimated from earlier records. `start` may set this
-    attribute."""
+    """Approximate maximum size of a batch in Kafka, in bytes, estimated from earlier records."""
     takes_pieces: bool = False
-    """Whether the records of one Kafka partition may be split into several consecutive Spark partitions, which are
-    computed concurrently. `start` may set this attribute."""
+    """Whether records of a Kafka partition may be split into consecutive Spark partitions, computed concurrently."""
     reads_offsets_with_spark: bool = False
-    """Whether `stored_offsets` uses Spark, which is started first if necessary. `start` may set this attribute."""
+    """Whether `stored_offsets` uses Spark, which is started first if necessary."""
     reads_frame_once: bool = False
     """Whether each `write` runs exactly one Spark action that computes `SinkBatch.frame`, and this action computes all
-    rows. The ledger then counts the rows that `write` has received. `start` may set this attribute."""
+    rows. The ledger then counts the rows that `write` has received."""
     reports_written: bool = False
-    """Whether `write` reports the number of rows that it has written (`SinkBatch.report_written`). With
-    `reads_frame_once`, the ledger then counts what the tasks of the action have read, instead of the rows of the frame:
-    the action must run on the thread of `write` and read each record once, and `write` must read nothing else with
-    Spark. `start` may set this attribute. A subclass that overrides `write` without reporting must reset it."""
+    """Whether `write` calls `SinkBatch.report_written`. With `reads_frame_once`, the ledger then counts what Spark's
+    tasks have read, not the rows of the frame: the action must run on the thread of `write` and read each record once,
+    and `write` must read nothing else with Spark. A subclass whose `write` does not report must reset it."""
 
     @abstractmethod
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
@@ -476,8 +465,7 @@ class SinkTask(ABC):
 
         Called on a job thread after each rebalance, before `open`. The task continues at these offsets, whatever the
         consumer group has committed; partitions without an entry continue at the offset of the group. An offset after
-        the end of its partition fails the task. Raises the same errors as `write`.
-        Source: SinkTaskContext.offset.
+        the end of its partition fails the task. Raises the same errors as `write`. Source: SinkTaskContext.offset.
         """
         del partitions
         return {}

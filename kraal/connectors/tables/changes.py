@@ -64,10 +64,7 @@ def make_changes(
     errors = dict(values.errors)
     groups, deletes, truncated = list(values.groups), pa.array([], pa.int64()), dict[int, int]()
     if settings.requires_schema:
-        for group in map(drop_nulls, groups):
-            if group.schema is None:
-                errors |= dict.fromkeys(group.rows.to_pylist(), _NO_SCHEMA)
-        groups = [group for group in groups if group.schema is not None]
+        groups = _drop_without_schema(groups, errors)
     id_columns: tuple[str, ...] = ()
     if settings.mode != APPEND:
         errors |= keys.errors
@@ -125,6 +122,14 @@ _NO_KEY: Final = ValueError(
 _NO_TRUNCATION: Final = ValueError(
     "it truncates the table, but delete.handling.mode=rewrite keeps all rows; set skipped.operations=t at the source"
 )
+
+
+def _drop_without_schema(groups: Sequence[Group], errors: dict[int, Exception]) -> list[Group]:
+    """Return the groups with a schema; the values of the others, unless they are null, become errors."""
+    for group in map(drop_nulls, groups):
+        if group.schema is None:
+            errors |= dict.fromkeys(group.rows.to_pylist(), _NO_SCHEMA)
+    return [group for group in groups if group.schema is not None]
 
 
 def _drop_mark(group: Group) -> Group:
