@@ -48,9 +48,8 @@ def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
         entries = pa.concat_arrays([array])
         keys, items = cast_array(entries.keys, target.key_type), cast_array(entries.items, target.item_type)
         return pa.MapArray.from_arrays(entries.offsets, keys, items, type=target, mask=make_mask(entries))
-    if pa.types.is_integer(array.type) and pa.types.is_decimal(
-        target
-    ):  # Arrow requires digits for all integers
+    # Arrow requires a decimal with enough digits for all integers of the type.
+    if pa.types.is_integer(array.type) and pa.types.is_decimal(target):
         array = array.cast(pa.decimal256(_MAX_DIGITS, target.scale))
     is_rounded = pa.types.is_integer(array.type) and pa.types.is_floating(target)
     return array.cast(target, safe=not is_rounded)

@@ -60,20 +60,20 @@ def choose_expired(metadata: Any, now_ms: int) -> list[Any]:
     """Return the snapshots that have expired at a time. Pure."""
     properties = metadata.properties
     max_age_ms = int(properties.get(_MAX_AGE, _MAX_AGE_MS))
-    kept = {ref.snapshot_id for ref in metadata.refs.values()}
+    retained = {ref.snapshot_id for ref in metadata.refs.values()}
     for ref in _list_branches(metadata):
         replaced_ms = now_ms
         minimum = ref.min_snapshots_to_keep or int(properties.get(_MIN_SNAPSHOTS, 1))
         first_ms = now_ms - (ref.max_snapshot_age_ms or max_age_ms)
         for number, snapshot in enumerate(_list_ancestors(metadata, ref)):
             if number < minimum or replaced_ms > first_ms:
-                kept.add(snapshot.snapshot_id)
+                retained.add(snapshot.snapshot_id)
             replaced_ms = snapshot.timestamp_ms
     on_branches = _list_ids_of_branches(metadata)
     return [
         snapshot
         for snapshot in metadata.snapshots
-        if snapshot.snapshot_id not in kept
+        if snapshot.snapshot_id not in retained
         and (snapshot.snapshot_id in on_branches or snapshot.timestamp_ms < now_ms - max_age_ms)
     ]
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kraal.engine.session.task_totals import TaskTotals, read_totals, tag_jobs
 
@@ -27,6 +27,9 @@ EVENT_TIMEOUT_S: Final = 0.5
 """Maximum time to wait for the event of an action that has ended; without an action, there is no event."""
 _FIRST_CHECK_S: Final = 0.001
 _COLUMN: Final = "rows"
+
+
+Result = TypeVar("Result")
 
 
 class RowCounts:
@@ -72,7 +75,8 @@ class RowCounts:
         deadline_s = time.monotonic() + EVENT_TIMEOUT_S
         try:
             if self._read_totals is not None:
-                return _get_input(self._read_totals, deadline_s)
+                totals = _poll(self._read_totals, deadline_s)
+                return None if totals is None or totals.repetitions else totals.input_records
             return self._sum_up(deadline_s) if self._observations else None
         except Exception as exc:  # noqa: BLE001 - such as the end of Spark, which the next job reports
             log.info("Failed to count the rows of a batch: %s", exc)
@@ -81,28 +85,21 @@ class RowCounts:
     def _sum_up(self, deadline_s: float) -> int | None:
         count = 0
         for observation in self._observations:
-            if not _wait_for_event(observation, deadline_s):
+            if not _poll(partial(_find_event, observation), deadline_s):
                 return None
             count += int(observation.get[_COLUMN])
         return count
 
 
-def _wait_for_event(observation: Any, deadline_s: float) -> bool:
-    """Wait for the aggregates of an action; return whether they have arrived. Without this, `get` may block forever."""
-    delay_s = _FIRST_CHECK_S
-    while not observation._jo.future().isCompleted():  # noqa: SLF001 - PySpark has no method with a timeout
-        if time.monotonic() >= deadline_s:
-            return False
-        time.sleep(delay_s)
-        delay_s *= 2
-    return True
+def _find_event(observation: Any) -> bool | None:
+    """Return True if the aggregates of an action have arrived, and None before; `get` would block then."""
+    return observation._jo.future().isCompleted() or None  # noqa: SLF001 - PySpark has no method with a timeout
 
 
-def _get_input(read: Callable[[], TaskTotals | None], deadline_s: float) -> int | None:
+def _poll(read: Callable[[], Result | None], deadline_s: float) -> Result | None:
+    """Call a function until it returns a result, at increasing intervals; return None after the deadline."""
     delay_s = _FIRST_CHECK_S
-    while (totals := read()) is None:
-        if time.monotonic() >= deadline_s:
-            return None
+    while (result := read()) is None and time.monotonic() < deadline_s:
         time.sleep(delay_s)
         delay_s *= 2
-    return None if totals.repetitions else totals.input_records
+    return result
