@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from kraal.plugins.api import SourceBatch
     from kraal.plugins.model.keyed_source import KeyedSource
+    from kraal.plugins.model.target import ReadableTarget
 
 
 class StepReporter(Protocol):
@@ -417,10 +418,10 @@ class Proof(Protocol):
 class ProvingEngine(Protocol):
     """An engine that can prove the delivery of connectors."""
 
-    def open_proof(self, spec: TaskSpec) -> Proof:
+    def open_proof(self, spec: TaskSpec, target: ReadableTarget | None = None) -> Proof:
         """Prepare a proof. `spec` must have the resolved config of the connector, and needs no task config.
 
-        Raises ConfigInvalid.
+        `target` is that of a sink in Java; a connector in Python opens its own. Raises ConfigInvalid.
         """
 
     def open_keyed_proof(self, spec: TaskSpec, source: KeyedSource) -> Proof:

@@ -41,6 +41,7 @@ from kraal.metrics.stalls.down_parts import DownPart
 from kraal.metrics.thread_pools import PoolState
 from kraal.plugins.api import SourceTask
 from kraal.plugins.model.keyed_source import KeyedSource
+from kraal.plugins.model.target import ReadableTarget
 
 log = logging.getLogger(__name__)
 
@@ -264,12 +265,14 @@ class SparkEngine:
             return executor_type(spec, task_type, version, offsets, context, group)
         return SinkExecutor(spec, task_type, version, context, group)
 
-    def open_proof(self, spec: TaskSpec) -> Proof:
+    def open_proof(self, spec: TaskSpec, target: ReadableTarget | None = None) -> Proof:
         """Prepare a proof, and start Spark. See `kraal.engine.api.ProvingEngine`."""
         from kraal.engine.proof.sink import SinkProof  # noqa: PLC0415 - see _make_executor
         from kraal.engine.proof.source import SourceProof  # noqa: PLC0415 - as above
 
         group = self._start_proof(spec)
+        if target is not None:
+            return SinkProof(self._context, spec, group, target)
         kind = self._context.plugins.connector_class(spec.connector_config["connector.class"]).kind
         return (SinkProof if kind == "sink" else SourceProof)(self._context, spec, group)
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kraal.metrics.stalls.down_parts import DownPart
     from kraal.metrics.thread_pools import PoolState
     from kraal.plugins.model.keyed_source import KeyedSource, OpenKeyedSource
+    from kraal.plugins.model.target import OpenTarget, ReadableTarget
     from kraal.plugins.registry import Registry
 
 
@@ -48,12 +49,13 @@ class JavaPluginEngine:
         registry: Registry,
         worker: WorkerConfig,
         keyed_sources: Mapping[str, OpenKeyedSource] = MappingProxyType({}),
+        sink_targets: Mapping[str, OpenTarget] = MappingProxyType({}),
     ) -> None:
         """Create an engine; `inner` is the engine for plugins in Python.
 
-        `keyed_sources` are the Java source connectors whose delivery can be proved, by class name.
+        `keyed_sources` and `sink_targets` are the Java connectors whose delivery can be proved, by class name.
         """
-        self._keyed_sources = keyed_sources
+        self._keyed_sources, self._sink_targets = keyed_sources, sink_targets
         self._inner, self._hosts, self._registry, self._worker = inner, hosts, registry, worker.raw
         self._graceful_s = worker.graceful_timeout_s
         self.metrics = JavaMetrics(hosts)
@@ -98,7 +100,7 @@ class JavaPluginEngine:
         """Return the reason why the plugins' JVM or the other engine is down; None if both are up."""
         return self._hosts.shared.down_reason or self._inner.waiting_reason()
 
-    def open_proof(self, spec: TaskSpec) -> Proof:
+    def open_proof(self, spec: TaskSpec, target: ReadableTarget | None = None) -> Proof:
         """Prepare the proof of a connector. Raises NotComparable for an unsupported connector or config in Java."""
         config = spec.connector_config
         class_name = config["connector.class"]
@@ -106,17 +108,20 @@ class JavaPluginEngine:
         if not isinstance(self._inner, ProvingEngine):
             raise NotComparable("this worker cannot prove deliveries")
         if name is None or not self._registry.is_java(name):
-            return self._inner.open_proof(spec)
-        open_source = self._keyed_sources.get(name)
+            return self._inner.open_proof(spec, target)
+        open_source, open_target = self._keyed_sources.get(name), self._sink_targets.get(name)
         location = self._registry.location(name, config.get(CONNECTOR_VERSION))
-        if open_source is None or location is None:
+        if location is None or (open_source is None and open_target is None):
             raise NotComparable(f"the Java connector {class_name} does not support proofs of delivery")
+        plugin = Path(unquote(urlsplit(location).path))  # a URL such as file:/plugins/debezium/
+        if open_target is not None:
+            if needs_java(self._registry, self._worker, config):
+                raise NotComparable("its transforms or converters are Java classes, which a proof cannot run")
+            return self._inner.open_proof(spec, open_target(config, plugin))
+        assert open_source is not None  # noqa: S101 - see above
         key_converter, value_converter = (
             self._converter(config, role) for role in (KEY_CONVERTER, VALUE_CONVERTER)
         )
-        plugin = Path(
-            unquote(urlsplit(location).path)
-        )  # the location is a URL such as file:/plugins/debezium/
         source = open_source(config, key_converter, value_converter, plugin)
         return self._inner.open_keyed_proof(spec, source)
 

@@ -34,7 +34,7 @@ from kraal.config.worker.config import WorkerConfig
 from kraal.config.worker.keys import allowed_origins
 from kraal.config.worker.response_headers import sets_date
 from kraal.config.worker.rest_tls import ADMIN_LISTENERS, LISTENERS, listener_context, peer_context
-from kraal.connectors.debezium.proofs import KEYED_SOURCES
+from kraal.connectors.debezium.proofs import KEYED_SOURCES, SINK_TARGETS
 from kraal.core.errors import KraalError
 from kraal.core.log_levels import Loggers
 from kraal.core.logging import context_filter
@@ -207,7 +207,7 @@ class Process(ABC, Generic[C]):
         engine = self._engine(registry, at_once=java is None)
         if java is not None:
             self._loggers.listen(java.set_log_level)
-            engine = JavaPluginEngine(engine, java, registry, self.config, KEYED_SOURCES)
+            engine = JavaPluginEngine(engine, java, registry, self.config, KEYED_SOURCES, SINK_TARGETS)
         java_metrics = engine.metrics if isinstance(engine, JavaPluginEngine) else None
         engine.listen(freeze_live_objects)
         settings = self._settings()

@@ -87,8 +87,15 @@ def test_new_objects_are_read_once_except_hidden_and_nested_ones(
 
     expected = [f"s3a://{BUCKET}/in/a.txt", f"s3a://{BUCKET}/in/b c.txt"]
     worker.wait_until("both objects were stored as done", lambda: list_done_paths() == expected)
+    worker.kill()
+    store.put(BUCKET, "in/c.txt", b"5\n")
+    worker.start()
+    worker.wait_until("the third object was read", lambda: read_values(kafka, topic)[-1] == "5")
+    expected.append(f"s3a://{BUCKET}/in/c.txt")
+    worker.wait_until("all objects were stored as done", lambda: list_done_paths() == expected)
+    assert read_values(kafka, topic) == ["3", "4", "1", "2", "5"]
     proof = prove(worker, "objects-source")
-    assert (proof["state"], proof["result"]["expected_rows"]) == ("PROVED", 4)
+    assert (proof["state"], proof["result"]["expected_rows"]) == ("PROVED", 5)
     assert worker.delete("/connectors/objects-source").status == 204
 
 

@@ -19,6 +19,15 @@ _MAX_POLL_S: Final = 2.0
 _MAX_OTHER_S: Final = 30.0
 """Maximum time for which responses may contain another proof."""
 _MS_PER_SECOND: Final = 1000
+_COUNTS: Final = {
+    "read": "read",
+    "written": "written",
+    "dropped": "dropped",
+    "dead_letters": "dead letters",
+    "tolerated": "tolerated errors",
+    "break_count": "batches whose records are not all accounted for",
+}
+"""Totals of the ledger, and their names for users."""
 _EXIT_CODES: Final = {Verdict.PROVED: 0, Verdict.DIFFERENT: 1, Verdict.UNDECIDED: 2}
 
 
@@ -60,8 +69,8 @@ def prove(rest: Rest, name: str, *, since: datetime | None, sample: float | None
     A worker applies the converters and transforms of the connector to the records of the topics or of the source, and
     compares the result with the target or the topics. Shows the number of missing, repeated and unexpected records,
     and their positions. The connector may be running. Targets: files of FileStreamSink and SparkSink, and tables of
-    SparkSink. Sources: FileStreamSource, SparkSource except for streams, MirrorSource, VerifiableSource, and tables of
-    Debezium's PostgreSQL source.
+    SparkSink, IcebergSink and DeltaSink. Sources: FileStreamSource, SparkSource, MirrorSource, VerifiableSource, and
+    tables of Debezium's PostgreSQL source. For others, shows what the ledger has counted.
     """
     query: list[tuple[str, str]] = []
     if since is not None:
@@ -74,6 +83,7 @@ def prove(rest: Rest, name: str, *, since: datetime | None, sample: float | None
         emit(state, style)
     elif state["result"] is None:
         print_error(f"{name} could not be proved: {state['reason']}")
+        _show_counts(rest, name)
     else:
         for line in format_lines(state):
             say(line)
@@ -91,6 +101,20 @@ def _start(rest: Rest, name: str, query: list[tuple[str, str]]) -> dict[str, Any
             ) from error
         raise
     return state
+
+
+def _show_counts(rest: Rest, name: str) -> None:
+    """Show what the ledger has counted, if there is one: all that can be said without a comparison."""
+    try:
+        tasks = rest.get("connectors", name, "ledger")["tasks"]
+    except RequestRejected:
+        return
+    counts = {count: sum(task[count] for task in tasks) for count in _COUNTS}
+    say(
+        "ledger: "
+        + ", ".join(f"{value:,} {_COUNTS[count]}" for count, value in counts.items())
+        + f". `kraal ledger {name}` shows the positions"
+    )
 
 
 def _wait(rest: Rest, name: str, started: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The Java source connectors whose delivery can be proved, by class name."""
+"""The Java connectors whose delivery can be proved, by class name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from kraal.config.connector.converters import ConverterSettings
     from kraal.plugins.model.keyed_source import KeyedSource, OpenKeyedSource
+    from kraal.plugins.model.target import OpenTarget, ReadableTarget
 
 
 def _open_postgresql(
@@ -23,7 +24,18 @@ def _open_postgresql(
     return open_postgresql(config, key_converter, value_converter, plugin)
 
 
+def _open_jdbc_sink(config: Mapping[str, str], plugin: Path) -> ReadableTarget:
+    from kraal.connectors.debezium.jdbc_sink import open_jdbc_sink  # noqa: PLC0415 - as above
+
+    return open_jdbc_sink(config, plugin)
+
+
 KEYED_SOURCES: Final[Mapping[str, OpenKeyedSource]] = {
     "io.debezium.connector.postgresql.PostgresConnector": _open_postgresql,
 }
-"""How to open the tables of each connector."""
+"""How to open the tables of each source."""
+
+SINK_TARGETS: Final[Mapping[str, OpenTarget]] = {
+    "io.debezium.connector.jdbc.JdbcSinkConnector": _open_jdbc_sink,
+}
+"""How to open the target of each sink."""

@@ -56,6 +56,10 @@ class KeyedTarget(TableTarget):
     def expected_rows(self, frame: DataFrame, values: SinkValues | None) -> DataFrame:
         names = _find_columns(frame, self._settings)
         types = {column.name: to_compared_type(column) for column in self._state.handle}
+        if missing := sorted(names - types.keys()):
+            raise NotComparable(
+                f"{self._database_table.name} lacks columns of the latest records: {', '.join(missing)}"
+            )
         self._schema = pa.schema([(name, kind) for name, kind in types.items() if kind and name in names])
         if not self._schema.names:
             raise NotComparable(f"no column of {self._database_table.name} has a type that can be compared")

@@ -96,7 +96,7 @@ class SparkSourceTask(SourceTask):
         self._stream: BackgroundReader | None = None
         """The reader if it reads a stream, otherwise None."""
         self._range_reader: RangeReader | None = None
-        """The reader if it reads a Python Data Source, otherwise None."""
+        """The reader if it reads a Python Data Source or a stream, otherwise None."""
         self._interval_s = 0.0
         self._next_discovery_s = 0.0
 
@@ -115,7 +115,7 @@ class SparkSourceTask(SourceTask):
         share = (int(number), int(count))
         reader = _get_reader_class(spark_format)(parsed, parse_options(config), share, offsets)
         self._reader, self._stream = reader, reader if is_stream(spark_format) else None
-        self._range_reader = reader if spark_format == PYTHON else None
+        self._range_reader = reader if _has_ranges(spark_format) else None
 
     @override
     def poll(self) -> SourceBatch | None:
@@ -194,7 +194,7 @@ class SparkSourceConnector(PassThroughConnector):
     @classmethod
     @override
     def source_replay(cls, config: Mapping[str, str]) -> SourceReplay | None:
-        """Return None for streams, and for tables in bulk mode, because earlier rows may no longer exist."""
+        """Return None for tables in bulk mode, because earlier rows may no longer exist."""
         spark_format = config.get("spark.format", "").strip()
         if spark_format in FILE_FORMATS:
             return SourceReplay(
@@ -202,7 +202,7 @@ class SparkSourceConnector(PassThroughConnector):
             )
         if spark_format == JDBC and config.get("jdbc.mode", "").strip() != "bulk":
             return SourceReplay(offset_key=_offset_sort_key, keeps_records=False, settings=_WITHOUT_PAUSES)
-        return SourceReplay(keeps_records=True) if spark_format == PYTHON else None
+        return SourceReplay(keeps_records=True) if _has_ranges(spark_format) else None
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
@@ -226,6 +226,11 @@ class SparkSourceConnector(PassThroughConnector):
             if offset is not None and key not in partition.as_dict():
                 raise ValueError(f"Partition objects should contain the key '{key}'")
         return True
+
+
+def _has_ranges(spark_format: str) -> bool:
+    """Return whether tasks read the records between two stored offsets again."""
+    return spark_format == PYTHON or is_stream(spark_format)
 
 
 def _offset_sort_key(offset: Offset) -> tuple[str, int]:

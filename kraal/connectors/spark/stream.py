@@ -7,9 +7,12 @@ the offset of a batch is stored, and stored batches are not written again.
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 import time
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kraal.connectors.frames.columns import Layout
@@ -17,6 +20,7 @@ from kraal.connectors.spark.checks import parse_local_path
 from kraal.connectors.spark.stream_checkpoint import (
     StreamPosition,
     check_checkpoint,
+    copy_range,
     make_partition,
     read_last_batch,
 )
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
 
 _CHECK_INTERVAL_S: Final = 1.0
 """Interval between checks that a query without batches is still active."""
+_REPLAY_TIMEOUT_S: Final = 120.0
+"""Maximum time for Spark to plan a batch that is read again."""
 _SETTINGS: Final = {
     # Avoids a `chmod` process for every file of a checkpoint.
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
@@ -59,6 +65,8 @@ class StreamReader:
         self._partition = make_partition(self._format, self._checkpoint)
         self._written_position = StreamPosition.of(offsets.get(self._partition))
         self._query: BatchQuery | None = None
+        self._replay = contextlib.ExitStack()
+        """The query and the checkpoint of the latest `read_range`."""
         self._check_due_s = 0.0
         self.next_position: StreamPosition | None = None
 
@@ -79,7 +87,9 @@ class StreamReader:
         self.next_position = None
         query = self._query
         if query is None:
-            query = self._query = self._start_query(spark)
+            check_checkpoint(self._checkpoint, self._written_position)
+            last_written = -1 if self._written_position is None else self._written_position.batch
+            query = self._query = self._start_query(spark, self._checkpoint, last_written)
         self._check_due_s = time.monotonic() + _CHECK_INTERVAL_S
         query_batch = query.batch()
         if query_batch is None:
@@ -95,6 +105,30 @@ class StreamReader:
         if self._query is not None and self._written_position is not None:
             self._query.record_written(self._written_position.batch)
 
+    def read_range(
+        self,
+        spark: SparkSession,
+        starts: Mapping[SourcePartition, Offset],
+        ends: Mapping[SourcePartition, Offset] | None,
+    ) -> SourceBatch | None:
+        """See `SourceTask.read_range`. The batch can be read until the next call.
+
+        Another query reads the records, with a copy of the checkpoint. Raises CheckpointLost, TimeoutError and the
+        query's errors.
+        """
+        self._replay.close()
+        start = StreamPosition.of(starts.get(self._partition))
+        end = self._find_planned(start) if ends is None else StreamPosition.of(ends.get(self._partition))
+        if end is None or (start is not None and end.batch <= start.batch):
+            return None
+        directory = self._replay.enter_context(tempfile.TemporaryDirectory(prefix="kraal-replay-"))
+        copy = Path(directory, "checkpoint")
+        number = copy_range(self._checkpoint, copy, start, end)
+        query = self._start_query(spark, str(copy), last_written=number - 1)
+        self._replay.callback(query.end)
+        frame = query.wait_for_batch(_REPLAY_TIMEOUT_S).frame
+        return self._layout.make_batch(frame, {self._partition: end.offset})
+
     def rest(self) -> None:
         """Stop the query; the next `discover` starts a new one at the same position."""
         query, self._query = self._query, None
@@ -102,11 +136,15 @@ class StreamReader:
             query.end()
 
     def close(self) -> None:
-        """Stop the query."""
+        """Stop all queries."""
         self.rest()
+        self._replay.close()
 
-    def _start_query(self, spark: SparkSession) -> BatchQuery:
-        check_checkpoint(self._checkpoint, self._written_position)
+    def _find_planned(self, start: StreamPosition | None) -> StreamPosition | None:
+        """Return the position after the last batch in the checkpoint, which may be written already."""
+        return None if start is None else StreamPosition(read_last_batch(self._checkpoint), start.query)
+
+    def _start_query(self, spark: SparkSession, checkpoint: str, last_written: int) -> BatchQuery:
         session = clone_session(spark)
         for key, value in _SETTINGS.items():
             if session.conf.get(key, None) is None:
@@ -116,8 +154,8 @@ class StreamReader:
             reader = reader.schema(self._ddl)
         return BatchQuery(
             reader.load(),
-            checkpoint=f"file://{self._checkpoint}",  # the local path, regardless of Spark's default file system
+            checkpoint=f"file://{checkpoint}",  # the local path, regardless of Spark's default file system
             interval_ms=self._interval_ms,
-            last_written=-1 if self._written_position is None else self._written_position.batch,
-            read_last_planned=partial(read_last_batch, self._checkpoint),
+            last_written=last_written,
+            read_last_planned=partial(read_last_batch, checkpoint),
         )

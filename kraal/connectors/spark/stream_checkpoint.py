@@ -1,8 +1,9 @@
 """Checks that the checkpoint of a Spark streaming query agrees with Connect's offset store.
 
     metadata     {"id": "…"}: the id of the query, the same after each restart from this checkpoint
-    offsets/7    the input of batch 7, written before the batch is read
+    offsets/7    the position in the source after batch 7, written before the batch is read
     commits/7    batch 7 is done
+    sources/0    the source's own log, such as the files of each batch
 
 The checkpoint contains the position in the source, in a format defined by the source. Connect's store contains the last
 batch written: `{"format": "rate", "checkpoint": "/path"} -> {"batch": 7, "query": "…"}`. So a batch that is stored but
@@ -13,10 +14,15 @@ Source: StreamMetadata, OffsetSeqLog (Spark 4.2.0).
 from __future__ import annotations
 
 import json
+import shutil
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from kraal.plugins.api import Offset, SourcePartition
+
+_COPY_ATTEMPTS: Final = 5
 
 
 class CheckpointLost(Exception):
@@ -89,3 +95,42 @@ def check_checkpoint(checkpoint: str, stored_position: StreamPosition | None) ->
         f"{stored_position.query}, the last batch that this connector wrote. Is the directory on storage shared by all "
         "workers? To start over, stop the connector, delete the directory, and reset the connector's offsets"
     )
+
+
+def copy_range(checkpoint: str, copy: Path, start: StreamPosition | None, end: StreamPosition) -> int:
+    """Create a checkpoint from which a query first reads all records after `start` up to `end`, as one batch.
+
+    Spark begins with the batch that is planned but not done, from the position of the batch before it. Return the
+    number of this batch. The copy has an id of its own, because Spark stops a query if another one with its id starts.
+    Raises CheckpointLost.
+    """
+    positions = [end] if start is None else [start, end]
+    for position in positions:
+        check_checkpoint(checkpoint, position)
+    _copy_source_log(Path(checkpoint, "sources"), copy / "sources")
+    (copy / "offsets").mkdir(parents=True)
+    for number, position in enumerate(positions):
+        try:
+            shutil.copyfile(Path(checkpoint, "offsets", str(position.batch)), copy / "offsets" / str(number))
+        except FileNotFoundError:
+            raise CheckpointLost(
+                f"checkpoint.location={checkpoint} no longer contains the position after batch {position.batch}"
+            ) from None
+    (copy / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}), encoding="utf-8")
+    return len(positions) - 1
+
+
+def _copy_source_log(log: Path, copy: Path) -> None:
+    """Copy the log of a source; it may be written meanwhile, and compaction may remove files."""
+    for attempt in range(_COPY_ATTEMPTS):
+        try:
+            # Without checksums and temporary files, whose names start with a dot.
+            shutil.copytree(log, copy, ignore=shutil.ignore_patterns(".*"))
+        except FileNotFoundError:
+            return  # a source without a log
+        except shutil.Error:
+            if attempt == _COPY_ATTEMPTS - 1:
+                raise
+            shutil.rmtree(copy)
+        else:
+            return

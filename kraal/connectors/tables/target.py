@@ -61,9 +61,12 @@ class TableTarget(ReadableTarget):
             partition: (start, max(start, offsets.get(partition, start)))
             for partition, (start, _) in ranges.items()
         }
-        record_count = sum(end - start for start, end in narrowed.values())
-        self._partition_count = 1 + record_count // _PARTITION_RECORDS
+        self._choose_partition_count(narrowed)
         return narrowed
+
+    def _choose_partition_count(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        record_count = sum(end - start for start, end in ranges.values())
+        self._partition_count = 1 + record_count // _PARTITION_RECORDS
 
     @override
     def expected_rows(self, frame: DataFrame, values: SinkValues | None) -> DataFrame:

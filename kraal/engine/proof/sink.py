@@ -7,7 +7,7 @@ offsets. It may have those of later records, because a sink writes a batch befor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,7 +20,14 @@ from kraal.engine.columns.sink import SinkColumns
 from kraal.engine.context import ExecutorContext
 from kraal.engine.kafka_io.dead_letter_writer import read_dead_letter_topic
 from kraal.engine.proof.config import WITHOUT_SIDE_EFFECTS, with_client_id
-from kraal.engine.proof.frames import HashedRows, find_differences, hash_rows, tally
+from kraal.engine.proof.frames import (
+    HashedRows,
+    find_differences,
+    find_differing_buckets,
+    hash_rows,
+    select_buckets,
+    tally_buckets,
+)
 from kraal.engine.record_path import record_path
 from kraal.engine.records.steps import Summary
 from kraal.engine.session.jobs import JobGroup
@@ -52,6 +59,8 @@ if TYPE_CHECKING:
 
 Ranges = Mapping[TopicPartition, tuple[int, int]]
 """Offsets `[start, end)` of each partition."""
+Buckets = Mapping[int, Tally]
+"""The tallies of rows by the bucket of their hash."""
 T = TypeVar("T")
 
 
@@ -76,9 +85,18 @@ class _NoTask(SinkTask):
 class SinkProof:
     """Implements `Proof`. Not thread-safe, except for `cancel`."""
 
-    def __init__(self, context: ExecutorContext, spec: TaskSpec, group: JobGroup) -> None:
-        """Prepare a proof; `spec` must have the resolved config of the connector as `connector_config`."""
-        self._context, self._group = context, group
+    def __init__(
+        self,
+        context: ExecutorContext,
+        spec: TaskSpec,
+        group: JobGroup,
+        target: ReadableTarget | None = None,
+    ) -> None:
+        """Prepare a proof; `spec` must have the resolved config of the connector as `connector_config`.
+
+        Without `target`, the connector is in Python and opens its target.
+        """
+        self._context, self._group, self._target = context, group, target
         self._has_dead_letters = read_dead_letter_topic(spec.connector_config) is not None
         self._spec = replace(spec, connector_config={**spec.connector_config, **WITHOUT_SIDE_EFFECTS})
         options = client_options.consumer_options(context.worker, spec.connector_config, spec.task.connector)
@@ -89,14 +107,14 @@ class SinkProof:
 
         Raises NotComparable if it cannot, and the errors of plugins, of Spark and of the consumer.
         """
-        target = self._open_target()
+        target = self._target or self._open_target()
         spec = self._spec
         settings = client_options.proof_client_config(self._context.worker, spec.connector_config, spec.task)
         with (
             query_brokers(settings) as broker,
             self._group.job(f"{self._spec.task.connector} proof") as spark,
         ):
-            return _Comparison(self._make_path(target), target, broker, spark).run(
+            return _Comparison(self._make_path(target), target, broker, spark, self._reader).run(
                 request, has_dead_letters=self._has_dead_letters
             )
 
@@ -165,6 +183,7 @@ class _Comparison:
     target: ReadableTarget
     broker: BrokerQueries
     spark: Spark
+    reader: RangeReader
 
     def run(self, request: ProofRequest, *, has_dead_letters: bool) -> ProofResult:
         """Compare numbers and checksums; if they differ, compare row by row. Runs Spark jobs."""
@@ -177,6 +196,7 @@ class _Comparison:
         ranges = _choose_ranges(self.broker, request)
         if not ranges:
             raise NotComparable(f"the consumer group {self.broker.group} has committed no records")
+        self._check_idle(ranges)
         narrowed = target.narrow(spark, ranges)
         starts = {} if narrowed is None else {partition: start for partition, (start, _) in narrowed.items()}
         # Without positions, the target may have rows of records that the topics no longer have.
@@ -185,39 +205,57 @@ class _Comparison:
         ranges = _select_ranges(ranges if narrowed is None else narrowed, request.sample_percent)
         if not ranges:
             raise NotComparable("the target has no file whose records are all among those to compare")
-        no_rows: tuple[Tally, StructType | None] = (Tally(), None)
+        no_rows: tuple[Buckets, StructType | None] = ({}, None)
         (expected, schema), summary = self._with_expected(ranges, _tally_rows, no_rows)
         rows = target.stored_rows(spark, schema, starts)
-        stored = Tally() if rows is None else tally(hash_rows(rows))
+        stored = {} if rows is None else tally_buckets(hash_rows(rows))
         differences = Differences()
-        if stored != expected:
-            differences, stored = self._locate(
-                ranges, schema, starts, extends=not (is_sample or target.is_snapshot)
-            )
+        if buckets := find_differing_buckets(expected, stored):
+            extends = not (is_sample or target.is_snapshot)
+            differences = self._locate(ranges, schema, starts, buckets, extends=extends)
+        self._check_idle(ranges)
         return ProofResult(
             ranges=ranges,
-            expected_count=expected.count,
-            stored_count=stored.count,
+            expected_count=sum(tally.count for tally in expected.values()),
+            stored_count=sum(tally.count for tally in stored.values()),
             differences=differences,
             skipped=_count_skipped(summary, has_dead_letters=has_dead_letters),
             is_partial=has_other_rows or is_sample,
         )
+
+    def _check_idle(self, ranges: Ranges) -> None:
+        """Raise NotComparable if the target requires it and the topics have records that are not committed."""
+        if not self.target.needs_idle:
+            return
+        bounds = self.broker.bounds(sorted(ranges))
+        later = {
+            partition: (end, bounds[partition].high)
+            for partition, (_, end) in ranges.items()
+            if partition in bounds and bounds[partition].high > end
+        }
+        # The last offsets of a partition may have no records, but markers of transactions.
+        if later and self.reader.read(self.spark.session, later).limit(1).count():
+            partition, (start, _) = min(later.items())
+            raise NotComparable(
+                f"the topics have records whose offsets are not committed, such as {partition}@{start}, so that rows "
+                "of the target may change. Retry when no records arrive"
+            )
 
     def _locate(
         self,
         ranges: Ranges,
         schema: StructType | None,
         starts: Mapping[TopicPartition, int],
+        buckets: Sequence[int],
         *,
         extends: bool,
-    ) -> tuple[Differences, Tally]:
-        """Compare row by row; if `extends`, with the records up to the ends of the topics.
+    ) -> Differences:
+        """Compare the rows of these buckets one by one; if `extends`, with the records up to the ends of the topics.
 
-        The target is read before these ends, so each of its rows has a record.
+        The target is read before these ends, so each of its rows has a record. The other buckets were equal.
         """
         rows = self.target.stored_rows(self.spark.session, schema, starts)
-        stored = None if rows is None else HashedRows.of(hash_rows(rows))
-        tally_of_stored = Tally() if stored is None else stored.tally
+        stored = None if rows is None else HashedRows.of(select_buckets(hash_rows(rows), buckets))
         try:
             bounds = self.broker.bounds(sorted(ranges)) if extends else {}
             extended = {
@@ -228,11 +266,13 @@ class _Comparison:
             differences, _ = self._with_expected(
                 extended,
                 lambda rows: find_differences(
-                    hash_rows(rows), None if stored is None else stored.hashes, committed
+                    select_buckets(hash_rows(rows), buckets),
+                    None if stored is None else stored.hashes,
+                    committed,
                 ),
-                Differences(unexpected_count=tally_of_stored.count),
+                Differences(unexpected_count=0 if stored is None else stored.tally.count),
             )
-            return differences, tally_of_stored
+            return differences
         finally:
             if stored is not None:
                 stored.close()
@@ -289,9 +329,9 @@ def _select_ranges(ranges: Ranges, sample_percent: float | None) -> Ranges:
     }
 
 
-def _tally_rows(rows: DataFrame) -> tuple[Tally, StructType | None]:
+def _tally_rows(rows: DataFrame) -> tuple[Buckets, StructType | None]:
     """Count rows; return their schema without the position."""
-    return tally(hash_rows(rows)), rows.drop(*EXPECTED_POSITION).schema
+    return tally_buckets(hash_rows(rows)), rows.drop(*EXPECTED_POSITION).schema
 
 
 def _count_skipped(summary: Summary | None, *, has_dead_letters: bool) -> SkippedRecords:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -44,6 +45,8 @@ class _NotWrittenFilter(logging.Filter):
 
 
 _NOT_WRITTEN_FILTER: Final = _NotWrittenFilter()
+_CHECK_INTERVAL_S: Final = 0.5
+"""Interval between checks that a query without batches is still active."""
 _SAME_CHECKPOINT: Final = "Spark terminated the streaming query, because another one has the same checkpoint"
 
 
@@ -94,10 +97,17 @@ class Handover:
                 )
             if number > self._last_written and not self._is_cancelled:
                 self._batch = Batch(number, frame)
+                self._changed.notify_all()
                 self._changed.wait_for(lambda: self._is_cancelled or number <= self._last_written)
                 self._batch = None
             if number > self._last_written:
                 raise BatchNotWritten(f"batch {number} was not written; Spark will repeat it")
+
+    def wait_for_batch(self, timeout_s: float) -> Batch | None:
+        """Block until a batch is being offered; return None after the timeout."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._batch is not None, timeout_s)
+            return self._batch
 
     def record_written(self, number: int) -> None:
         """Record that a batch is written and its offset is stored; the query continues."""
@@ -153,6 +163,20 @@ class BatchQuery:
         batch = self._handover.batch
         if batch is None and not self._query.isActive:
             raise query_error(self._query, _SAME_CHECKPOINT)
+        return batch
+
+    def wait_for_batch(self, timeout_s: float) -> Batch:
+        """Block until a batch is being offered, and return it.
+
+        Raises the error that terminated the query, and TimeoutError.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while (batch := self.batch()) is None:
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(
+                    f"Spark's streaming query has not started a batch within {timeout_s:.0f} s"
+                )
+            self._handover.wait_for_batch(_CHECK_INTERVAL_S)
         return batch
 
     def record_written(self, number: int) -> None:

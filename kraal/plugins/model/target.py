@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 from kraal.core.offsets import TopicPartition
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -36,6 +38,9 @@ class ReadableTarget(ABC):
     """Whether the rows are those of one version of the target, which `narrow` chooses: all rows of records before the
     ends of the ranges that it returns, and no others. These ends may then be after those of its argument. The rows may
     depend on all of these records, so a sample of them cannot be compared."""
+    needs_idle: bool = False
+    """Whether the offsets of the rows are unknown, so that the runtime compares them only if all records of the topics
+    are delivered, and no record arrives meanwhile. With `is_snapshot`, for targets whose rows are replaced."""
 
     def narrow(
         self, spark: SparkSession, ranges: Mapping[TopicPartition, tuple[int, int]]
@@ -65,3 +70,10 @@ class ReadableTarget(ABC):
         then only counts the rows of the target. `starts` are the first offsets of the ranges
         that `narrow` returned; rows of records before them must be omitted. Without `narrow`, `starts` is empty.
         """
+
+
+OpenTarget = Callable[[Mapping[str, str], "Path"], ReadableTarget]
+"""Opens the target of a sink connector in Java from its config and its plugin (a directory or a jar).
+
+Raises NotComparable if the config is not supported.
+"""

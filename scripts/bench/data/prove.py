@@ -1,6 +1,6 @@
 """`prove`: the proof of a sink's delivery, for a file and for a directory; Kraal only.
 
-FileStreamSource fills one topic with 3,000,000 lines. FileStreamSink writes them to a file, and SparkSink to text
+FileStreamSource fills one topic with 10,000,000 lines. FileStreamSink writes them to a file, and SparkSink to text
 files. Records/s is records divided by the time from the POST until a GET, sent every 200 ms, returns the result, which
 must be PROVED. Then one line of the file is removed, and the result must be the offset of that line.
 """
@@ -19,12 +19,13 @@ from scripts.harness.lines import LINE_BYTES_ON_DISK
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.workers import Worker
 
+LINES: Final = 10_000_000
 TIMES: Final = 3
 
 
 def run(lab: Lab) -> list[Case]:
     """Fill a topic and both targets, and measure the proofs."""
-    lines = lab.options.lines()
+    lines = lab.options.times(LINES, lab.options.lines())
     file = lab.file(lines)
     worker = lab.start_warm(("kraal",))["kraal"]
     topic = lab.topic("prove")

@@ -58,8 +58,7 @@ def spark_table(database: PostgreSQL, guarantee: str) -> CountedSink:
     table = f"counted_{guarantee}"
 
     def read_numbers() -> Sequence[int]:
-        table_exists = database.ask(f"SELECT to_regclass('{table}') IS NOT NULL") == ["t"]
-        return [int(n) for n in database.ask(f"SELECT n FROM {table}")] if table_exists else []  # noqa: S608 - our name
+        return _read_table(database, table, "n")
 
     config = {
         "connector.class": "SparkSink",
@@ -70,6 +69,28 @@ def spark_table(database: PostgreSQL, guarantee: str) -> CountedSink:
         "delivery.guarantee": guarantee,
     }
     return CountedSink(config, read_numbers, is_exactly_once=guarantee == "exactly_once")
+
+
+def keyed_table(database: PostgreSQL) -> CountedSink:
+    """Return a SparkSink for a table whose rows are replaced by their key, the text of the record."""
+    table = "counted_upsert"
+
+    def read_numbers() -> Sequence[int]:
+        return _read_table(database, table, "(record::json->>'n')")
+
+    config = {
+        "connector.class": "SparkSink",
+        "spark.format": "jdbc",
+        **database.options,
+        "jdbc.table": table,
+        "write.mode": "upsert",
+        "id.columns": "record",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "transforms": "hoist",
+        "transforms.hoist.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+        "transforms.hoist.field": "record",
+    }
+    return CountedSink(config, read_numbers, is_exactly_once=True)
 
 
 def verifiable(cluster: ProcessCluster, name: str) -> CountedSink:
@@ -96,6 +117,13 @@ def topic_feed(bootstrap: str, topic: str) -> Feed:
         assert producer.flush(30) == 0
 
     return Feed(add, interval_s=WRITE_INTERVAL_S, count=NUMBERS_PER_WRITE)
+
+
+def _read_table(database: PostgreSQL, table: str, number: str) -> Sequence[int]:
+    """Return the numbers of all rows; `number` is an expression in SQL."""
+    table_exists = database.ask(f"SELECT to_regclass('{table}') IS NOT NULL") == ["t"]
+    query = f"SELECT {number} FROM {table}"  # noqa: S608 - our names
+    return [int(n) for n in database.ask(query)] if table_exists else []
 
 
 def _numbers(data: bytes) -> list[int]:

@@ -118,6 +118,19 @@ def python_data_source(directory: Path, topic: str) -> CountedSource:
     return CountedSource(config, topic, add)
 
 
+def rate_stream(directory: Path, topic: str) -> CountedSource:
+    """Return a SparkSource for a stream of numbers."""
+    changes = {
+        "spark.option.rowsPerSecond": "200",
+        "checkpoint.location": str(directory),
+        "topic": topic,
+        "transforms": "rename",
+        "transforms.rename.type": "org.apache.kafka.connect.transforms.ReplaceField$Value",
+        "transforms.rename.renames": "value:n",
+    }
+    return CountedSource(example("spark-source-rate", changes), topic)
+
+
 def mirror(bootstrap: str, topic: str, example_name: str) -> CountedSource:
     """Return a MirrorSource with the config of an example, from and to the same cluster."""
     create_topic(bootstrap, topic)

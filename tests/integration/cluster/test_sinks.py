@@ -23,6 +23,7 @@ from tests.fakes.spark.counted_sinks import (
     PARTITIONS,
     CountedSink,
     file_stream,
+    keyed_table,
     spark_files,
     spark_table,
     topic_feed,
@@ -35,7 +36,7 @@ log = logging.getLogger(__name__)
 REPEATS = 3
 CHECK_INTERVAL_S = 0.2
 RUNNING = ["RUNNING", "RUNNING"]
-SINKS = ["file-stream", "files", "table", "table-once", "verifiable"]
+SINKS = ["file-stream", "files", "table", "table-once", "table-upsert", "verifiable"]
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +162,8 @@ def create_sink(
             return file_stream(directory)
         case "files":
             return spark_files(directory)
+        case "table-upsert":
+            return keyed_table(request.getfixturevalue("database"))
         case "verifiable":
             return verifiable(cluster, name)
         case _:

@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster, WorkerProcess
+from scripts.harness.proofs import prove
 from tests.fakes.tables.records import Record, event, row, tombstone
 from tests.fakes.tables.sinks import TableSink, find_owner
 
@@ -129,6 +130,8 @@ def test_table_equals_the_topic_after_kills(
     rows = sink.rows()
     assert len(rows) == len({item["id"] for item in rows}), "a row was written twice"
     assert {item["id"]: item["name"] for item in rows} == changes.rows
+    proof = prove(two_workers.workers[0], name)
+    assert proof["state"] == "PROVED", proof
     two_workers.delete(name)
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kraal.core.offsets import SourcePartition
+from kraal.connectors.spark.stream_checkpoint import CheckpointLost
+from kraal.core.offsets import SourcePartition, TopicPartition
 from kraal.engine.api import BatchDone, Failed, Held, Opened, Stopped
 from kraal.engine.engine import SparkEngine
+from kraal.proof.differences import Differences, Span
+from kraal.proof.result import Verdict
 from tests.fakes.spark.stage import RunObserver, TaskHarness, await_ready
 from tests.fakes.spark.tasks import Source, source
 from tests.fakes.workers.examples import example
@@ -104,6 +108,53 @@ def test_batches_pass_key_topic_transforms_and_schemas(harness: TaskHarness, tmp
     )
     assert list(json.loads(messages[0].value())) == ["in"]
     assert list(json.loads(messages[0].value())["in"]) == ["timestamp"]
+
+
+def test_stream_is_proved_while_its_query_runs(harness: TaskHarness, tmp_path: Path) -> None:
+    rate_source = make_source(harness, tmp_path)
+    observer = rate_source.open()
+    write_records(rate_source, observer, 30)
+    stored_offsets, count = dict(rate_source.offsets), rate_source.record_count
+    write_records(rate_source, observer, 20)
+    assert rate_source.prove().verdict is Verdict.PROVED
+    topic = TopicPartition(rate_source.topic, 0)
+    last_value = harness.messages(rate_source.topic, count)[-1].value().decode()
+    harness.produce(rate_source.topic, [last_value, "nonsense"])
+    result = rate_source.prove(stored_offsets)
+    assert (result.expected_count, result.stored_count) == (count, rate_source.record_count + 2)
+    assert result.differences == Differences(
+        repeated_count=1,
+        repeated=(Span(group=topic, first=rate_source.record_count, last=rate_source.record_count),),
+        unexpected_count=1,
+        unexpected=(
+            Span(group=topic, first=rate_source.record_count + 1, last=rate_source.record_count + 1),
+        ),
+    ), "batches after the stored offset may be in the topic"
+    write_records(rate_source, observer, 1)  # the proofs have not stopped the query
+    observer.run.stop()
+    assert observer.expect(Stopped).clean
+
+
+def test_missing_records_of_a_stream_are_located(harness: TaskHarness, tmp_path: Path) -> None:
+    rate_source = make_source(harness, tmp_path)
+    observer = rate_source.open()
+    write_records(rate_source, observer, 20)
+    stored_offsets, count = dict(rate_source.offsets), rate_source.record_count
+    observer.run.next()
+    lost = observer.expect(BatchDone)
+    observer.run.stop()
+    assert observer.expect(Stopped).clean
+    values = [message.value().decode() for message in harness.messages(rate_source.topic, count)][:count]
+    copied = replace(rate_source, topic=harness.topic())
+    copied.config = {**rate_source.config, "topic": copied.topic}
+    harness.produce(copied.topic, values)
+    differences = copied.prove({**stored_offsets, **lost.offsets}).differences
+    spans = differences.missing_source_records
+    assert differences.missing_count == lost.records == sum(span.last - span.first + 1 for span in spans)
+    assert (differences.repeated_count, differences.unexpected_count) == (0, 0)
+    (tmp_path / "checkpoint").rename(tmp_path / "moved")
+    with pytest.raises(CheckpointLost, match="does not contain batch"):
+        copied.prove()
 
 
 def send_command(port: int, *lines: str) -> bytes:

@@ -21,6 +21,7 @@ from tests.fakes.spark.counted_sources import (
     mirror,
     parse_number,
     python_data_source,
+    rate_stream,
     spark_files,
     spark_lines,
     spark_table,
@@ -34,7 +35,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 KILLS = 3
 READ_TIMEOUT_S = 60.0
-KINDS = ["lines", "files", "table", "python", "mirror", "mirror-real-time", "verifiable"]
+KINDS = ["lines", "files", "table", "python", "stream", "mirror", "mirror-real-time", "verifiable"]
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,8 @@ def counted_source(request: pytest.FixtureRequest, kafka: Broker, tmp_path: Path
                 yield spark_table(database, topic)
         case "python":
             yield python_data_source(directory, topic)
+        case "stream":
+            yield rate_stream(directory, topic)
         case "verifiable":
             yield verifiable(topic)
         case _:

@@ -52,9 +52,10 @@ class InnerEngine:
 class ProvingEngine(InnerEngine):
     """An engine whose proofs are texts."""
 
-    def open_proof(self, spec: TaskSpec) -> str:
-        """Return a proof of a connector in Python."""
-        return f"proof of {spec.connector_config['connector.class']}"
+    def open_proof(self, spec: TaskSpec, target: object = None) -> str:
+        """Return a proof of a connector in Python, or of a sink with a target."""
+        suffix = "" if target is None else f" with {target}"
+        return f"proof of {spec.connector_config['connector.class']}{suffix}"
 
     def open_keyed_proof(self, spec: TaskSpec, source: object) -> str:
         """Return a proof of a source with keys."""
@@ -62,12 +63,15 @@ class ProvingEngine(InnerEngine):
 
 
 def make_engine(
-    inner: InnerEngine, hosts: FakeHosts, registry: Registry, keyed_sources: Any = MappingProxyType({})
+    inner: InnerEngine,
+    hosts: FakeHosts,
+    registry: Registry,
+    keyed_sources: Any = MappingProxyType({}),
+    sink_targets: Any = MappingProxyType({}),
 ) -> JavaPluginEngine:
-    worker = SimpleNamespace(raw={}, graceful_timeout_s=5.0)
-    return JavaPluginEngine(
-        cast("Any", inner), cast("PluginHosts", hosts), registry, cast("Any", worker), keyed_sources
-    )
+    worker: Any = SimpleNamespace(raw={}, graceful_timeout_s=5.0)
+    fake_hosts = cast("PluginHosts", hosts)
+    return JavaPluginEngine(cast("Any", inner), fake_hosts, registry, worker, keyed_sources, sink_targets)
 
 
 @dataclass
@@ -229,6 +233,20 @@ def test_java_source_with_keys_is_proved_with_its_converters_and_plugin(
     value = ConverterSettings("org.apache.kafka.connect.converters.ByteArrayConverter", {})
     proof: object = engine.open_proof(make_proof_spec("OldSource", **config))
     assert proof == f"proof of OldSource with {(key, value, Path('/one'))}"
+
+
+def test_target_of_a_java_sink_is_proved_without_java_converters(
+    hosts: FakeHosts, registry: Registry
+) -> None:
+    targets = {"com.example.OldSource": lambda config, plugin: f"{config['connector.class']} in {plugin}"}
+    engine = make_engine(ProvingEngine(), hosts, registry, sink_targets=targets)
+    spec = make_proof_spec("OldSource", **{"connector.plugin.version": "1.0"})
+    proof: object = engine.open_proof(spec)
+    assert proof == "proof of OldSource with OldSource in /one"
+    with pytest.raises(NotComparable, match="Java classes, which a proof cannot run"):
+        engine.open_proof(
+            make_proof_spec("OldSource", **{"key.converter": "Both", "connector.plugin.version": "1.0"})
+        )
 
 
 def test_other_java_connectors_are_not_proved(hosts: FakeHosts, registry: Registry) -> None:

@@ -1,4 +1,4 @@
-"""Tests that `kraal prove` compares the topics of Debezium's PostgreSQL source with the rows of its tables."""
+"""Tests that `kraal prove` compares topics with the tables of Debezium's PostgreSQL source and of its JDBC sink."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from tests.integration.java_plugins.debezium.test_postgresql import (
     CHANGES_SQL,
     TABLE_SQL,
     UNWRAP_CONFIG,
+    sink_config,
     source_config,
     wait_for_records,
 )
-from tests.integration.java_plugins.flows import RUNNING, kraal_worker, unique_name
+from tests.integration.java_plugins.flows import RUNNING, kraal_worker, plugin_jvm, unique_name
 
 pytestmark = pytest.mark.ci
 
@@ -290,3 +291,56 @@ def test_user_who_may_only_read_suffices_while_rows_change(
                 [("public.members", {"id": 7})],
             )
             assert get_keys(state, "unexpected") == []
+
+
+def wait_for_commit(cluster: ProcessCluster, sink: str, topic: str) -> None:
+    """Wait until a sink has committed the offset after the last record of a topic with one partition."""
+    worker, count = cluster.alive[0], len(cluster.records(topic))
+
+    def has_committed() -> bool:
+        offsets = worker.get(f"/connectors/{sink}/offsets").body["offsets"]
+        return bool(offsets) and bool(offsets[0]["offset"]["kafka_offset"] == count)
+
+    worker.wait_until(f"{sink} had committed all records", has_committed)
+
+
+def test_table_of_the_jdbc_sink_is_proved_after_a_kill_and_damaged_rows_are_located(
+    cluster: ProcessCluster, database: PostgreSQL
+) -> None:
+    database.ask(TABLE_SQL.replace("kinds", "sent"))
+    database.ask(
+        "INSERT INTO sent SELECT n, n, -n, n / 3.0, -n / 7.0, n * 1000.001 - 5000000, n * -1e-7, n % 2 = 0,"
+        " 'short ' || n, repeat('ü', n % 50), decode(lpad(to_hex(n), 8, '0'), 'hex'),"
+        " timestamp '1900-01-01' + n * interval '13 days 7 minutes 1.000001 s',"
+        " timestamptz '1950-01-01' + n * interval '3 days 0.5 s', date '1815-06-18' + n,"
+        " time '00:00' + n * interval '1.00001 s', jsonb_build_object('n', n), gen_random_uuid(), NULL, NULL"
+        " FROM generate_series(100, 1000) n"
+    )
+    with captured(cluster, database, "sent", 903) as name:
+        topic, sink = f"{name}.public.sent", f"{name}-sink"
+        cluster.create(
+            sink,
+            sink_config(database, topic, "received") | {"consumer.override.session.timeout.ms": "6000"},
+        )
+        wait_for_commit(cluster, sink, topic)
+        plugin_jvm(cluster.alive[0]).kill()
+        database.ask(CHANGES_SQL.replace("kinds", "sent"))
+        wait_for_records(cluster, topic, 907)  # an update, an insertion, and a deletion with its tombstone
+        wait_for_commit(cluster, sink, topic)
+        state = prove(cluster, sink)
+        assert (state["state"], state["reason"]) == ("PROVED", None), state
+        assert (state["result"]["expected_rows"], state["result"]["stored_rows"]) == (903, 903)
+        database.ask(
+            "UPDATE received SET amount = amount + 1 WHERE id = 100; DELETE FROM received WHERE id = 3;"
+            "INSERT INTO received (id) VALUES (7)"
+        )
+        state = prove(cluster, sink)
+        assert state["state"] == "DIFFERENT", state
+        result = state["result"]
+        assert (result["missing"]["rows"], result["unexpected"]["rows"]) == (2, 2)
+        keys = [
+            json.loads(cluster.records(topic)[span["first"]].key or b"")["payload"]["id"]
+            for span in result["missing"]["offsets"]
+        ]
+        assert sorted(keys) == [3, 100]
+        cluster.delete(sink)

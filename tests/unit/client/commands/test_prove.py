@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.workers.connect import Connect, ScriptedResponse
+from tests.unit.client.commands.test_ledger import make_response
 from tests.unit.client.conftest import Kraal
 
 PATH = "/connectors/orders-sink/proof"
@@ -79,6 +80,17 @@ def test_undecided_proof_has_exit_code_2(kraal: Kraal, worker: Connect) -> None:
     script(worker, RUNNING | {"state": "UNDECIDED", "reason": "it has no file"})
     assert kraal.error("prove", "orders-sink", code=2) == (
         "Error: orders-sink could not be proved: it has no file"
+    )
+
+
+def test_counts_of_the_ledger_follow_an_undecided_proof(kraal: Kraal, worker: Connect) -> None:
+    script(worker, RUNNING | {"state": "UNDECIDED", "reason": "it prints its records"})
+    worker.script("GET", "/connectors/orders-sink/ledger", ScriptedResponse(body=make_response()))
+    result = kraal("prove", "orders-sink")
+    assert result.exit_code == 2
+    assert result.stdout == (
+        "ledger: 12,345 read, 12,340 written, 2 dropped, 1 dead letters, 2 tolerated errors, 0 batches whose records "
+        "are not all accounted for. `kraal ledger orders-sink` shows the positions\n"
     )
 
 

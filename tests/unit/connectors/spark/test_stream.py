@@ -21,6 +21,7 @@ from kraal.connectors.spark.stream_checkpoint import (
     CheckpointLost,
     StreamPosition,
     check_checkpoint,
+    copy_range,
     make_partition,
     read_last_batch,
     read_query_id,
@@ -66,6 +67,11 @@ class Spark:
         if self.error is not None:
             raise self.error
         return self.handover.batch
+
+    def wait_for_batch(self, timeout_s: float) -> Batch:
+        batch = self.handover.wait_for_batch(timeout_s)
+        assert batch is not None
+        return batch
 
     def record_written(self, number: int) -> None:
         self.handover.record_written(number)
@@ -246,6 +252,68 @@ def test_checkpoint_without_the_stored_batch_is_rejected(harness: ReaderHarness)
         check_checkpoint(checkpoint, StreamPosition(2, "another"))
     check_checkpoint(checkpoint, StreamPosition(2, "q"))
     check_checkpoint(checkpoint, None)
+
+
+def write_checkpoint(checkpoint: Path, *batches: int) -> None:
+    """Write the checkpoint of a query `q` that has planned these batches."""
+    (checkpoint / "offsets").mkdir(parents=True)
+    for batch in batches:
+        (checkpoint / "offsets" / str(batch)).write_text(f"after {batch}")
+    (checkpoint / "metadata").write_text('{"id":"q"}')
+
+
+def read_offsets(checkpoint: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in (checkpoint / "offsets").iterdir()}
+
+
+def test_copy_of_a_checkpoint_has_one_batch_that_is_not_done(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    write_checkpoint(checkpoint, 7, 8, 9)
+    log = checkpoint / "sources" / "0"
+    log.mkdir(parents=True)
+    for name in ("9.compact", ".9.compact.crc", ".10.1f2e.tmp"):
+        (log / name).write_text(name)
+    start, end = StreamPosition(7, "q"), StreamPosition(9, "q")
+    assert copy_range(str(checkpoint), tmp_path / "later", start, end) == 1
+    assert copy_range(str(checkpoint), tmp_path / "all", None, end) == 0
+    assert read_offsets(tmp_path / "later") == {"0": "after 7", "1": "after 9"}
+    assert read_offsets(tmp_path / "all") == {"0": "after 9"}
+    assert [path.name for path in (tmp_path / "all" / "sources" / "0").iterdir()] == ["9.compact"]
+    ids = {read_query_id(str(tmp_path / name)) for name in ("checkpoint", "later", "all")}
+    assert len(ids) == 3, "Spark stops a query if another one with its id starts"
+    assert not (tmp_path / "all" / "commits").exists()
+
+
+def test_copy_requires_the_positions_in_the_checkpoint(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    write_checkpoint(checkpoint, 8, 9)
+    end = StreamPosition(9, "q")
+    with pytest.raises(CheckpointLost, match="no longer contains the position after batch 7"):
+        copy_range(str(checkpoint), tmp_path / "copy", StreamPosition(7, "q"), end)
+    with pytest.raises(CheckpointLost, match="does not contain batch 10"):
+        copy_range(str(checkpoint), tmp_path / "copy2", None, StreamPosition(10, "q"))
+
+
+def test_range_is_read_by_a_query_with_a_copy_of_the_checkpoint(harness: ReaderHarness) -> None:
+    reader = harness.make_reader()
+    write_checkpoint(harness.checkpoint, 2, 3, 4)
+    starts, ends = make_offsets(harness, 2), make_offsets(harness, 3)
+    first = reader.read_range(EMPTY_SESSION, {}, starts)
+    assert first is not None
+    assert (first.topic, first.offsets) == ("rows of 0", starts)
+    harness.next_batch = 1
+    second = reader.read_range(EMPTY_SESSION, starts, ends)
+    assert second is not None
+    assert (second.topic, second.offsets) == ("rows of 1", ends)
+    assert harness.queries[0].written_batches.get(timeout=TIMEOUT_S) == "aborted"
+    planned = reader.read_range(EMPTY_SESSION, ends, None)
+    assert planned is not None
+    assert planned.offsets == make_offsets(harness, 4)
+    assert reader.read_range(EMPTY_SESSION, planned.offsets, None) is None, "no later batch is planned"
+    assert reader.read_range(EMPTY_SESSION, starts, starts) is None
+    assert [query.written_batches.get(timeout=TIMEOUT_S) for query in harness.queries[1:]] == ["aborted"] * 2
+    assert not reader.runs_on
+    reader.close()
 
 
 def test_stream_position_rejects_other_offsets() -> None:
