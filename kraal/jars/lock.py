@@ -64,6 +64,8 @@ def _connector_version(kafka: str) -> str:
     return MIRROR_VERSION if kafka == PLUGINS_KAFKA_VERSION else kafka
 
 
+REST_CATALOG_VERSION = "1.11.0"
+"""The version of Iceberg's REST catalog for tests."""
 ICEBERG_MODULES = (
     "api",
     "bundled-guava",
@@ -121,6 +123,20 @@ NON_TRANSITIVE_GROUPS = {
         "com.github.ben-manes.caffeine:caffeine:3.2.4",
         "org.roaringbitmap:RoaringBitmap:1.6.23",
     ),
+    # Apache Iceberg's REST catalog, which is one of its tests' classes. Spark provides Hadoop, Jetty and Jackson. Ivy
+    # retrieves one jar per module, hence the separate group.
+    "iceberg-rest": (
+        *(
+            f"org.apache.iceberg:iceberg-{name}:{REST_CATALOG_VERSION}"
+            for name in ("api", "bundled-guava", "common", "core")
+        ),
+        "com.github.ben-manes.caffeine:caffeine:3.2.4",
+        "org.apache.httpcomponents.client5:httpclient5:5.5",
+        "org.apache.httpcomponents.core5:httpcore5:5.3.4",
+    ),
+    "iceberg-tests": (f"org.apache.iceberg:iceberg-core:jar:tests:{REST_CATALOG_VERSION}",),
+    # Delta's MERGE, for benchmarks.
+    "delta": ("io.delta:delta-spark_4.2_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
     "mongodb": (
         "org.mongodb.kafka:mongo-kafka-connect:2.0.1",
         *(

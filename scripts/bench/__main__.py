@@ -35,6 +35,7 @@ from scripts.bench.control import (
 from scripts.bench.data import (
     big,
     busy100,
+    busy100_distributed,
     busy100_exactly_once,
     exactly_once,
     java_plugins,
@@ -50,6 +51,7 @@ from scripts.bench.data import (
     source,
     spark_cluster,
     tables,
+    tables_cdc,
     transforms,
 )
 from scripts.bench.lab import GIGABYTES, SIDES, Lab, Options, open_lab
@@ -70,6 +72,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "transforms": transforms,
     "sink-transforms": sink_transforms,
     "tables": tables,
+    "tables-cdc": tables_cdc,
     "ledger": ledger,
     "prove": prove,
     "prove-damaged": prove_damaged,
@@ -85,6 +88,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "create1000": create1000,
     "busy100": busy100,
     "exactly-once": exactly_once,
+    "busy100-distributed": busy100_distributed,
     "busy100-exactly-once": busy100_exactly_once,
     "big": big,
     "rest": rest,

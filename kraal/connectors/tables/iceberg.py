@@ -193,7 +193,7 @@ class IcebergTable(LakeTable):
 
     def _create(self, schema: pa.Schema) -> Any:
         """Create the table and its namespace. Raises Conflict if another writer creates it at the same time."""
-        from pyiceberg.exceptions import TableAlreadyExistsError  # noqa: PLC0415 - heavy
+        from pyiceberg.exceptions import BadRequestError, TableAlreadyExistsError  # noqa: PLC0415 - heavy
 
         *namespace, _ = self.name.split(".")
         for length in range(1, len(namespace) + 1):
@@ -207,8 +207,13 @@ class IcebergTable(LakeTable):
                 self._set_layout(transaction)
         except ValueError as exc:
             raise SchemaRefused(f"{self.name} cannot be created: {exc}") from exc
-        except TableAlreadyExistsError as exc:
-            raise Conflict(str(exc)) from exc
+        except (
+            BadRequestError,
+            TableAlreadyExistsError,
+        ) as exc:  # some REST catalogs send 400 instead of 409
+            if not self._catalog.table_exists(self.name):
+                raise
+            raise Conflict(_get_first_line(exc)) from exc
         table = self._catalog.load_table(self.name)
         if table.current_snapshot() is not None:
             raise Conflict("another writer has committed to the new table")

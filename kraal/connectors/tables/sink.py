@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib.util
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import Any, ClassVar, Final
 
 from typing_extensions import override
@@ -64,6 +64,7 @@ class TableSinkTask(SinkTask):
     def __init__(self) -> None:
         self._router: TableRouter | None = None
         self._maintenance: Maintenance | None = None
+        self._connections = ExitStack()
 
     @classmethod
     def translate(cls, config: Mapping[str, Text]) -> Mapping[str, Text]:
@@ -72,17 +73,18 @@ class TableSinkTask(SinkTask):
 
     @classmethod
     @abstractmethod
-    def make_opener(cls, config: Mapping[str, str]) -> Callable[[str], LakeTable]:
+    def make_opener(cls, config: Mapping[str, str], connections: ExitStack) -> Callable[[str], LakeTable]:
         """Return a function that returns the table with a name, without opening it.
 
-        `config` is valid and translated, and contains the connector's name.
+        `config` is valid and translated, and contains the connector's name. `connections` closes the connections of
+        the tables.
         """
 
     @classmethod
     def open_table(cls, config: Mapping[str, str]) -> LakeTable:
         """Return the table of a valid config for a single table. `config` contains the connector's name."""
         translated = cls.translate(config)
-        return cls.make_opener(translated)(translated["table"])
+        return cls.make_opener(translated, ExitStack())(translated["table"])
 
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
@@ -91,14 +93,14 @@ class TableSinkTask(SinkTask):
         self.batch_interval_s = float(parsed["commit.interval.ms"]) / 1000  # type: ignore[arg-type]
         self.max_batch_records = int(parsed["commit.records"])  # type: ignore[call-overload]
         self.max_batch_bytes = int(parsed["commit.bytes"])  # type: ignore[call-overload]
-        settings, open_table = make_writer_settings(parsed), self.make_opener(translated)
+        settings, open_table = make_writer_settings(parsed), self.make_opener(translated, self._connections)
         self._router = TableRouter(
             make_template(translated),
             settings.changes.mode,
             lambda name: TableWriter(open_table(name), settings, report_table=context.report_table),
         )
         interval_s = float(parsed["maintenance.interval.ms"]) / 1000  # type: ignore[arg-type]
-        self._maintenance = Maintenance(interval_s, self.make_opener(translated))
+        self._maintenance = Maintenance(interval_s, self.make_opener(translated, self._connections))
 
     @override
     def stored_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -121,6 +123,7 @@ class TableSinkTask(SinkTask):
     def stop(self) -> None:
         if self._maintenance is not None:
             self._maintenance.stop()
+        self._connections.close()
 
 
 class IcebergSinkTask(TableSinkTask):
@@ -135,11 +138,20 @@ class IcebergSinkTask(TableSinkTask):
 
     @classmethod
     @override
-    def make_opener(cls, config: Mapping[str, str]) -> Callable[[str], LakeTable]:
+    def make_opener(cls, config: Mapping[str, str], connections: ExitStack) -> Callable[[str], LakeTable]:
         from kraal.connectors.tables.iceberg import IcebergTable, make_catalog  # noqa: PLC0415 - an extra
 
-        catalog_name = str(ICEBERG_SINK.parse(config)[CATALOG])
-        open_catalog = cache(partial(make_catalog, catalog_name, select_prefix(config, CATALOG_PREFIX)))
+        catalog_name, properties = (
+            str(ICEBERG_SINK.parse(config)[CATALOG]),
+            select_prefix(config, CATALOG_PREFIX),
+        )
+
+        @cache
+        def open_catalog() -> Any:
+            catalog = make_catalog(catalog_name, properties)
+            connections.callback(catalog.close)
+            return catalog
+
         connector, layout = config["name"], make_layout(config)
         return lambda name: IcebergTable(open_catalog, name, connector, layout)
 
@@ -151,7 +163,8 @@ class DeltaSinkTask(TableSinkTask):
 
     @classmethod
     @override
-    def make_opener(cls, config: Mapping[str, str]) -> Callable[[str], LakeTable]:
+    def make_opener(cls, config: Mapping[str, str], connections: ExitStack) -> Callable[[str], LakeTable]:
+        del connections  # deltalake has none
         from kraal.connectors.tables.delta import DeltaLakeTable  # noqa: PLC0415 - an extra
 
         options, connector, layout = (
@@ -216,8 +229,8 @@ class TableSinkConnector(PassThroughConnector):
     ) -> bool:
         """Set the offsets in the tables, which tasks prefer to those of the consumer group."""
         for name, partitions in self._find_tables(config, offsets.keys()).items():
-            table = self._open(config, name)
-            _set_offsets(table, {partition: offsets[partition] for partition in partitions})
+            with self._open(config, name) as table:
+                _set_offsets(table, {partition: offsets[partition] for partition in partitions})
         return True
 
     @override
@@ -229,8 +242,8 @@ class TableSinkConnector(PassThroughConnector):
         candidates = {*committed, *(TopicPartition(topic, 0) for topic in topics)}
         partitions: set[TopicPartition] = set()
         for name, members in self._find_tables(config, candidates).items():
-            with _explain_unavailable_table():
-                partitions |= set(self._open(config, name).find_partitions({p.topic for p in members}))
+            with _explain_unavailable_table(), self._open(config, name) as table:
+                partitions |= set(table.find_partitions({p.topic for p in members}))
         return partitions
 
     def _find_tables(
@@ -249,8 +262,10 @@ class TableSinkConnector(PassThroughConnector):
             tables.setdefault(template.get_name(partition.topic), []).append(partition)
         return tables
 
-    def _open(self, config: Mapping[str, str], name: str) -> LakeTable:
-        return self.task_class.make_opener(self.task_class.translate(config))(name)
+    @contextmanager
+    def _open(self, config: Mapping[str, str], name: str) -> Iterator[LakeTable]:
+        with ExitStack() as connections:
+            yield self.task_class.make_opener(self.task_class.translate(config), connections)(name)
 
 
 def _set_offsets(table: LakeTable, offsets: Mapping[TopicPartition, int | None]) -> None:

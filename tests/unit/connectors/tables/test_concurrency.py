@@ -16,7 +16,14 @@ TIMEOUT_S: Final = 60.0
 
 
 def test_concurrent_tasks_create_and_write_a_table_exactly_once(lake: Lake) -> None:
-    """Each partition has two owners, one of which does not know yet that it has lost the partition."""
+    write_concurrently(lake)
+
+
+def write_concurrently(lake: Lake) -> None:
+    """Write partitions with several tasks, and check that the table has each record once.
+
+    Each partition has two owners, one of which does not know yet that it has lost the partition.
+    """
     errors: list[BaseException] = []
     is_ready = threading.Barrier(2 * TASKS)
 
