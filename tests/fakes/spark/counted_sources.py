@@ -120,15 +120,14 @@ def python_data_source(directory: Path, topic: str) -> CountedSource:
 
 def rate_stream(directory: Path, topic: str) -> CountedSource:
     """Return a SparkSource for a stream of numbers."""
-    changes = {
-        "spark.option.rowsPerSecond": "200",
-        "checkpoint.location": str(directory),
-        "topic": topic,
+    changes = {"spark.option.rowsPerSecond": "200", "checkpoint.location": str(directory), "topic": topic}
+    config = {
+        **example("spark-source-rate", changes),
         "transforms": "rename",
         "transforms.rename.type": "org.apache.kafka.connect.transforms.ReplaceField$Value",
         "transforms.rename.renames": "value:n",
     }
-    return CountedSource(example("spark-source-rate", changes), topic)
+    return CountedSource(config, topic)
 
 
 def mirror(bootstrap: str, topic: str, example_name: str) -> CountedSource:
