@@ -36,6 +36,7 @@ MODULES_WITH_OTHER_KEYS = {
     ROOT / "kraal/engine/client_options.py",
     ROOT / "kraal/converters/schema_registry/client.py",
     ROOT / "kraal/connectors/debezium/capture.py",
+    ROOT / "kraal/connectors/debezium/jdbc_sink.py",
     ROOT / "kraal/connectors/debezium/postgresql.py",
     ROOT / "kraal/engine/proof/config.py",
 }

@@ -78,6 +78,7 @@ def test_packaged_lock_has_all_groups_and_one_checksum_per_jar() -> None:
             "debezium",
             "debezium-earlier",
             "debezium-mariadb",
+            *("delta", "iceberg-rest", "iceberg-tests"),
             "iceberg",
             "mongodb",
             "pubsub",

@@ -340,7 +340,7 @@ def test_configs_of_the_documentation_are_valid() -> None:
     )
     worker = Defaults(key_converter=JSON_CONVERTER, value_converter=JSON_CONVERTER)
     configs = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
-    assert [config["connector.class"] for config in configs] == ["IcebergSink", "DeltaSink"]
+    assert [config["connector.class"] for config in configs] == ["IcebergSink", "DeltaSink"] * 2
     for config in configs:
         infos = validate_for_rest(registry, worker, config["connector.class"], {"name": "orders", **config})
         errors = {info.value.name: info.value.errors for info in infos.configs if info.value.errors}
