@@ -52,6 +52,7 @@ from scripts.bench.data import (
     spark_cluster,
     tables,
     tables_cdc,
+    tables_latency,
     transforms,
 )
 from scripts.bench.lab import GIGABYTES, SIDES, Lab, Options, open_lab
@@ -73,6 +74,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "sink-transforms": sink_transforms,
     "tables": tables,
     "tables-cdc": tables_cdc,
+    "tables-latency": tables_latency,
     "ledger": ledger,
     "prove": prove,
     "prove-damaged": prove_damaged,

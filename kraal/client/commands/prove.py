@@ -69,8 +69,8 @@ def prove(rest: Rest, name: str, *, since: datetime | None, sample: float | None
     A worker applies the converters and transforms of the connector to the records of the topics or of the source, and
     compares the result with the target or the topics. Shows the number of missing, repeated and unexpected records,
     and their positions. The connector may be running. Targets: files of FileStreamSink and SparkSink, and tables of
-    SparkSink, IcebergSink and DeltaSink. Sources: FileStreamSource, SparkSource, MirrorSource, VerifiableSource, and
-    tables of Debezium's PostgreSQL source. For others, shows what the ledger has counted.
+    SparkSink, IcebergSink, DeltaSink and Debezium's JDBC sink. Sources: FileStreamSource, SparkSource, MirrorSource,
+    VerifiableSource, and tables of Debezium's PostgreSQL source. For others, shows what the ledger has counted.
     """
     query: list[tuple[str, str]] = []
     if since is not None:

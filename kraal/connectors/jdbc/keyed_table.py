@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _CODE_DIGITS: Final = 9
+_FETCH_ROWS: Final = 10_000
 _MISSING_STATES: Final = frozenset({"42P01", "3F000"})
 """SQLSTATEs for tables and schemas that do not exist."""
 
@@ -97,7 +98,11 @@ class KeyedTable(LakeTable):
 
     def read_frame(self, names: Sequence[str]) -> DataFrame:
         """Return the present rows of the table, with these columns."""
-        reader = self._get_spark().read.format("jdbc").options(**self._options)
+        options = {
+            "fetchsize": str(_FETCH_ROWS),
+            **self._options,
+        }  # otherwise, PostgreSQL's driver fetches all rows
+        reader = self._get_spark().read.format("jdbc").options(**options)
         rows = reader.option("preferTimestampNTZ", "true").option("dbtable", self._tables.target).load()
         return rows.select(*map(select_column, names))
 

@@ -54,9 +54,9 @@ class KeyedTarget(TableTarget):
 
     @override
     def expected_rows(self, frame: DataFrame, values: SinkValues | None) -> DataFrame:
-        names = _find_columns(frame, self._settings)
+        names, filled_names = _find_columns(frame, self._settings)
         types = {column.name: to_compared_type(column) for column in self._state.handle}
-        if missing := sorted(names - types.keys()):
+        if missing := sorted(filled_names - types.keys()):
             raise NotComparable(
                 f"{self._database_table.name} lacks columns of the latest records: {', '.join(missing)}"
             )
@@ -86,8 +86,8 @@ class KeyedTarget(TableTarget):
         return self._schema
 
 
-def _find_columns(frame: DataFrame, settings: ChangeSettings) -> set[str]:
-    """Return the columns that the latest records have. Runs a Spark job."""
+def _find_columns(frame: DataFrame, settings: ChangeSettings) -> tuple[set[str], set[str]]:
+    """Return the columns that the latest records have, and those of them with values. Runs a Spark job."""
     latest = frame.where(F.col("value").isNotNull()).orderBy(F.col("offset").desc()).limit(_LATEST)
     records = latest.select("partition", "key", "value").toArrow()
     changes = make_changes(
@@ -98,7 +98,9 @@ def _find_columns(frame: DataFrame, settings: ChangeSettings) -> set[str]:
         settings,
         Target(),
     ).changes
-    return {*changes.rows.column_names, *changes.key}
+    rows = changes.rows
+    filled_names = {name for name in rows.column_names if rows[name].null_count < rows.num_rows}
+    return {*rows.column_names, *changes.key}, {*filled_names, *changes.key}
 
 
 def _digest_stored(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

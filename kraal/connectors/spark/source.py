@@ -46,6 +46,10 @@ _WITHOUT_PAUSES: Final = {"spark.poll.interval.ms": "1", "jdbc.poll.interval.ms"
 """Settings of tasks that look for new data each time they are polled."""
 
 
+_RAMP_UP: Final = "spark.option.rampUpTime"
+"""An option of the format `rate`."""
+
+
 class Reader(Protocol):
     """Discovers and reads the new data in one task's share."""
 
@@ -194,7 +198,10 @@ class SparkSourceConnector(PassThroughConnector):
     @classmethod
     @override
     def source_replay(cls, config: Mapping[str, str]) -> SourceReplay | None:
-        """Return None for tables in bulk mode, because earlier rows may no longer exist."""
+        """Return None for tables in bulk mode, because earlier rows may no longer exist.
+
+        Also for streams whose records depend on how they are divided into batches: a proof reads them as one batch.
+        """
         spark_format = config.get("spark.format", "").strip()
         if spark_format in FILE_FORMATS:
             return SourceReplay(
@@ -202,7 +209,10 @@ class SparkSourceConnector(PassThroughConnector):
             )
         if spark_format == JDBC and config.get("jdbc.mode", "").strip() != "bulk":
             return SourceReplay(offset_key=_offset_sort_key, keeps_records=False, settings=_WITHOUT_PAUSES)
-        return SourceReplay(keeps_records=True) if _has_ranges(spark_format) else None
+        depends_on_batches = spark_format == "rate-micro-batch" or _RAMP_UP in config
+        return (
+            SourceReplay(keeps_records=True) if _has_ranges(spark_format) and not depends_on_batches else None
+        )
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:

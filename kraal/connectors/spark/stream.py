@@ -23,6 +23,7 @@ from kraal.connectors.spark.stream_checkpoint import (
     copy_range,
     make_partition,
     read_last_batch,
+    read_position,
 )
 from kraal.engine.session.own_session import clone_session
 from kraal.engine.streaming.polled_query import BatchQuery
@@ -67,6 +68,8 @@ class StreamReader:
         self._query: BatchQuery | None = None
         self._replay = contextlib.ExitStack()
         """The query and the checkpoint of the latest `read_range`."""
+        self._replayed_position: tuple[StreamPosition, bytes] | None = None
+        """The end of the latest `read_range`, from which the next one starts."""
         self._check_due_s = 0.0
         self.next_position: StreamPosition | None = None
 
@@ -121,9 +124,11 @@ class StreamReader:
         end = self._find_planned(start) if ends is None else StreamPosition.of(ends.get(self._partition))
         if end is None or (start is not None and end.batch <= start.batch):
             return None
-        directory = self._replay.enter_context(tempfile.TemporaryDirectory(prefix="kraal-replay-"))
-        copy = Path(directory, "checkpoint")
-        number = copy_range(self._checkpoint, copy, start, end)
+        start_position = None if start is None else self._read_position(start)
+        end_position = self._read_position(end)
+        directory = tempfile.TemporaryDirectory(prefix="kraal-replay-", ignore_cleanup_errors=True)
+        copy = Path(self._replay.enter_context(directory), "checkpoint")
+        number = copy_range(self._checkpoint, copy, start_position, end_position)
         query = self._start_query(spark, str(copy), last_written=number - 1)
         self._replay.callback(query.end)
         frame = query.wait_for_batch(_REPLAY_TIMEOUT_S).frame
@@ -139,6 +144,12 @@ class StreamReader:
         """Stop all queries."""
         self.rest()
         self._replay.close()
+
+    def _read_position(self, position: StreamPosition) -> bytes:
+        """Return a position, and keep it: Spark removes those of earlier batches from the checkpoint."""
+        if self._replayed_position is None or self._replayed_position[0] != position:
+            self._replayed_position = position, read_position(self._checkpoint, position)
+        return self._replayed_position[1]
 
     def _find_planned(self, start: StreamPosition | None) -> StreamPosition | None:
         """Return the position after the last batch in the checkpoint, which may be written already."""

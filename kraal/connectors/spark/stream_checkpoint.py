@@ -97,25 +97,28 @@ def check_checkpoint(checkpoint: str, stored_position: StreamPosition | None) ->
     )
 
 
-def copy_range(checkpoint: str, copy: Path, start: StreamPosition | None, end: StreamPosition) -> int:
-    """Create a checkpoint from which a query first reads all records after `start` up to `end`, as one batch.
+def read_position(checkpoint: str, position: StreamPosition) -> bytes:
+    """Return the position in the source after a batch, in the source's format. Raises CheckpointLost."""
+    check_checkpoint(checkpoint, position)
+    try:
+        return Path(checkpoint, "offsets", str(position.batch)).read_bytes()
+    except FileNotFoundError:
+        raise CheckpointLost(
+            f"checkpoint.location={checkpoint} no longer contains the position after batch {position.batch}"
+        ) from None
+
+
+def copy_range(checkpoint: str, copy: Path, start: bytes | None, end: bytes) -> int:
+    """Create a checkpoint from which a query first reads all records between two positions, as one batch.
 
     Spark begins with the batch that is planned but not done, from the position of the batch before it. Return the
     number of this batch. The copy has an id of its own, because Spark stops a query if another one with its id starts.
-    Raises CheckpointLost.
     """
     positions = [end] if start is None else [start, end]
-    for position in positions:
-        check_checkpoint(checkpoint, position)
     _copy_source_log(Path(checkpoint, "sources"), copy / "sources")
     (copy / "offsets").mkdir(parents=True)
     for number, position in enumerate(positions):
-        try:
-            shutil.copyfile(Path(checkpoint, "offsets", str(position.batch)), copy / "offsets" / str(number))
-        except FileNotFoundError:
-            raise CheckpointLost(
-                f"checkpoint.location={checkpoint} no longer contains the position after batch {position.batch}"
-            ) from None
+        (copy / "offsets" / str(number)).write_bytes(position)
     (copy / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}), encoding="utf-8")
     return len(positions) - 1
 

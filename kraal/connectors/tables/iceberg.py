@@ -44,6 +44,10 @@ _RETRIABLE: Final = frozenset(
 )
 
 
+_RETRIABLE_STATES: Final = ("08", "40001", "40P01", "53", "57P0")
+"""SQLSTATEs, or their first characters, of connection errors, conflicts, lack of resources and shutdowns."""
+
+
 class IcebergTable(LakeTable):
     """A table in a catalog. Implements `LakeTable`."""
 
@@ -312,11 +316,23 @@ def _explain_errors(name: str) -> Iterator[None]:
         if "sqlalchemy.exc.IntegrityError" in names:  # two tasks create the same namespace
             raise Conflict(_get_first_line(exc)) from exc
         is_io_error = isinstance(exc, OSError) and not isinstance(exc, FileNotFoundError)
-        if is_io_error or names & _RETRIABLE:
+        if is_io_error or names & _RETRIABLE or read_sql_state(exc).startswith(_RETRIABLE_STATES):
             raise RetriableError(
                 f"{name}: the catalog or the storage is not available: {_get_first_line(exc)}"
             ) from exc
         raise
+
+
+def read_sql_state(error: Exception) -> str:
+    """Return the SQLSTATE of an error of a catalog's database; an empty string if there is none.
+
+    pg8000 raises a ProgrammingError for most errors, also for those of a server that starts or stops.
+    """
+    original = getattr(error, "orig", None)
+    state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
+    if state is None and original is not None and original.args and isinstance(original.args[0], dict):
+        state = original.args[0].get("C")
+    return str(state or "")
 
 
 def _get_first_line(error: Exception) -> str:

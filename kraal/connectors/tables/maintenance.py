@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from typing import Final
 
 from kraal.connectors.tables.table import Conflict, LakeTable
@@ -27,7 +28,7 @@ class Maintenance:
     def __init__(
         self,
         interval_s: float,
-        open_table: Callable[[str], LakeTable],
+        open_table: Callable[[str], AbstractContextManager[LakeTable]],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Create an object; `interval_s` is the time between two starts, or 0 for no maintenance."""
@@ -61,7 +62,8 @@ class Maintenance:
                 return
             start_s = time.monotonic()
             try:
-                result = maintain_table(self._open_table(name))
+                with self._open_table(name) as table:
+                    result = maintain_table(table)
             except Exception as exc:  # noqa: BLE001 - the task continues without maintenance
                 log.warning("%s: Maintenance has failed and is repeated later: %s", name, exc)
             else:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib.util
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, Final
 
 from typing_extensions import override
@@ -81,10 +81,17 @@ class TableSinkTask(SinkTask):
         """
 
     @classmethod
-    def open_table(cls, config: Mapping[str, str]) -> LakeTable:
-        """Return the table of a valid config for a single table. `config` contains the connector's name."""
+    def open_table(cls, config: Mapping[str, str], connections: ExitStack | None = None) -> LakeTable:
+        """Return the table of a valid config for a single table; see `make_opener`."""
         translated = cls.translate(config)
-        return cls.make_opener(translated, ExitStack())(translated["table"])
+        return cls.make_opener(translated, connections or ExitStack())(translated["table"])
+
+    @classmethod
+    @contextmanager
+    def open_briefly(cls, config: Mapping[str, str], name: str) -> Iterator[LakeTable]:
+        """Yield the table with a name, and close its connections; `config` is as for `make_opener`."""
+        with ExitStack() as connections:
+            yield cls.make_opener(config, connections)(name)
 
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
@@ -100,7 +107,7 @@ class TableSinkTask(SinkTask):
             lambda name: TableWriter(open_table(name), settings, report_table=context.report_table),
         )
         interval_s = float(parsed["maintenance.interval.ms"]) / 1000  # type: ignore[arg-type]
-        self._maintenance = Maintenance(interval_s, self.make_opener(translated, self._connections))
+        self._maintenance = Maintenance(interval_s, partial(self.open_briefly, translated))
 
     @override
     def stored_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -221,7 +228,9 @@ class TableSinkConnector(PassThroughConnector):
             raise NotComparable(
                 f"records may lack values in the table (schema.evolution={settings.evolution})"
             )
-        return TableTarget(cls.task_class.open_table(config), settings.changes)
+        connections = ExitStack()
+        table = cls.task_class.open_table(config, connections)
+        return TableTarget(table, settings.changes, connections.close)
 
     @override
     def alter_sink_offsets(
@@ -262,10 +271,8 @@ class TableSinkConnector(PassThroughConnector):
             tables.setdefault(template.get_name(partition.topic), []).append(partition)
         return tables
 
-    @contextmanager
-    def _open(self, config: Mapping[str, str], name: str) -> Iterator[LakeTable]:
-        with ExitStack() as connections:
-            yield self.task_class.make_opener(self.task_class.translate(config), connections)(name)
+    def _open(self, config: Mapping[str, str], name: str) -> AbstractContextManager[LakeTable]:
+        return self.task_class.open_briefly(self.task_class.translate(config), name)
 
 
 def _set_offsets(table: LakeTable, offsets: Mapping[TopicPartition, int | None]) -> None:

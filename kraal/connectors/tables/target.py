@@ -43,8 +43,10 @@ class TableTarget(ReadableTarget):
     values: SinkValues = "json-envelope"
     is_snapshot = True
 
-    def __init__(self, table: LakeTable, settings: ChangeSettings) -> None:
-        self._table, self._settings = table, settings
+    def __init__(
+        self, table: LakeTable, settings: ChangeSettings, close: Callable[[], object] = lambda: None
+    ) -> None:
+        self._table, self._settings, self._close = table, settings, close
         self._state = TableState()
         self._partition_count = 1
 
@@ -95,6 +97,10 @@ class TableTarget(ReadableTarget):
         ]
         column = pa.chunked_array(digests, pa.string())
         return spark.createDataFrame(pa.table({DIGEST: column}))
+
+    @override
+    def close(self) -> None:
+        self._close()
 
     def _get_schema(self) -> pa.Schema:
         assert self._state.schema is not None  # noqa: S101 - see narrow

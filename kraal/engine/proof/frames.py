@@ -68,7 +68,7 @@ def find_differing_buckets(first: Mapping[int, Tally], second: Mapping[int, Tall
 
 
 def select_buckets(hashes: DataFrame, buckets: Sequence[int]) -> DataFrame:
-    """Return the rows of `hash_rows` in these buckets; all rows if most buckets are among them.
+    """Return the rows of `hash_rows` in these buckets; all rows if more than `_MAX_SELECTED_BUCKETS` differ.
 
     Grouping and joining a few of millions of hashes takes a fraction of the time.
     """

@@ -8,6 +8,7 @@ offsets. It may have those of later records, because a sink writes a batch befor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -111,6 +112,7 @@ class SinkProof:
         spec = self._spec
         settings = client_options.proof_client_config(self._context.worker, spec.connector_config, spec.task)
         with (
+            closing(target),
             query_brokers(settings) as broker,
             self._group.job(f"{self._spec.task.connector} proof") as spark,
         ):
@@ -196,7 +198,7 @@ class _Comparison:
         ranges = _choose_ranges(self.broker, request)
         if not ranges:
             raise NotComparable(f"the consumer group {self.broker.group} has committed no records")
-        self._check_idle(ranges)
+        self._check_idle(request.committed)
         narrowed = target.narrow(spark, ranges)
         starts = {} if narrowed is None else {partition: start for partition, (start, _) in narrowed.items()}
         # Without positions, the target may have rows of records that the topics no longer have.
@@ -213,7 +215,7 @@ class _Comparison:
         if buckets := find_differing_buckets(expected, stored):
             extends = not (is_sample or target.is_snapshot)
             differences = self._locate(ranges, schema, starts, buckets, extends=extends)
-        self._check_idle(ranges)
+        self._check_idle(request.committed)
         return ProofResult(
             ranges=ranges,
             expected_count=sum(tally.count for tally in expected.values()),
@@ -223,16 +225,15 @@ class _Comparison:
             is_partial=has_other_rows or is_sample,
         )
 
-    def _check_idle(self, ranges: Ranges) -> None:
+    def _check_idle(self, committed: Mapping[TopicPartition, int]) -> None:
         """Raise NotComparable if the target requires it and the topics have records that are not committed."""
         if not self.target.needs_idle:
             return
-        bounds = self.broker.bounds(sorted(ranges))
-        later = {
-            partition: (end, bounds[partition].high)
-            for partition, (_, end) in ranges.items()
-            if partition in bounds and bounds[partition].high > end
-        }
+        partitions = self.broker.partitions({partition.topic for partition in committed})
+        later: dict[TopicPartition, tuple[int, int]] = {}
+        for partition, bound in self.broker.bounds(partitions).items():
+            start = max(bound.low, committed.get(partition, bound.low))
+            later |= {partition: (start, bound.high)} if start < bound.high else {}
         # The last offsets of a partition may have no records, but markers of transactions.
         if later and self.reader.read(self.spark.session, later).limit(1).count():
             partition, (start, _) = min(later.items())

@@ -71,6 +71,9 @@ class ReadableTarget(ABC):
         that `narrow` returned; rows of records before them must be omitted. Without `narrow`, `starts` is empty.
         """
 
+    def close(self) -> None:  # noqa: B027 - optional
+        """Close connections; called once, after all other methods."""
+
 
 OpenTarget = Callable[[Mapping[str, str], "Path"], ReadableTarget]
 """Opens the target of a sink connector in Java from its config and its plugin (a directory or a jar).

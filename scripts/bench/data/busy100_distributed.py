@@ -20,6 +20,7 @@ from scripts.bench.data.busy100 import INTERVAL_S, LINGER_MS, Flow, Window, make
 from scripts.bench.lab import Lab, say, sink_config
 from scripts.bench.report import Case, Target, percentile
 from scripts.harness.lines import LINE_BYTES_ON_DISK, size
+from scripts.harness.processes import ScriptFailed
 from scripts.harness.workers import Worker
 
 _CHECK_INTERVAL_S: Final = 0.001
@@ -104,11 +105,15 @@ class _SinkBeside:
         self._ended.set()
         for thread in self._threads:
             thread.join(_JOIN_TIMEOUT_S)
-        self._producer.flush(_JOIN_TIMEOUT_S)
         self._worker.rest.delete(self._name)
+        values = [int(line.split(b" ", 1)[0]) for line in self._file.read_bytes().splitlines()]
+        if values != list(range(len(self._sent_ns))) or len(self._written_ns) != len(values):
+            raise ScriptFailed(
+                f"The sink of {self._worker.name} wrote {len(values)} of {len(self._sent_ns)} records."
+            )
         return [
             (written_ns - sent_ns) / 1e9
-            for sent_ns, written_ns in zip(self._sent_ns, self._written_ns, strict=False)
+            for sent_ns, written_ns in zip(self._sent_ns, self._written_ns, strict=True)
             if window.start_ns <= sent_ns < window.end_ns
         ]
 
@@ -122,7 +127,12 @@ class _SinkBeside:
 
     def _observe(self) -> None:
         """Record when each record is in the file, until all records are."""
-        while not self._ended.is_set() or len(self._written_ns) < len(self._sent_ns):
+        deadline_s = float("inf")
+        while len(self._written_ns) < len(self._sent_ns) or not self._ended.is_set():
+            if time.monotonic() > deadline_s:
+                return  # `close` fails
+            if self._ended.is_set() and deadline_s == float("inf"):
+                deadline_s = time.monotonic() + _JOIN_TIMEOUT_S / 2
             count = size(self._file) // LINE_BYTES_ON_DISK - len(self._written_ns)
             self._written_ns += [time.time_ns()] * count
             time.sleep(_CHECK_INTERVAL_S)

@@ -88,6 +88,10 @@ def _measure(lab: Lab, worker: Worker, sink: str, lines: int, missing: int | Non
 
 def _remove_line(path: Path, number: int) -> None:
     """Remove a line of a file whose lines have the same length."""
-    content = path.read_bytes()
     start = number * LINE_BYTES_ON_DISK
-    path.write_bytes(content[:start] + content[start + LINE_BYTES_ON_DISK :])
+    with path.open("r+b") as file:
+        file.seek(start + LINE_BYTES_ON_DISK)
+        later = file.read()
+        file.seek(start)
+        file.write(later)
+        file.truncate()

@@ -86,7 +86,7 @@ def run(lab: Lab) -> list[Case]:
     figures: dict[str, list[float]] = {"java": [], "DeltaSink": [], "IcebergSink": []}
     try:
         for number in range(1 + lab.options.times(2, 1)):
-            results = _measure_round(lab, worker, requests, topics)
+            results = _measure_round(lab, worker, job, requests, topics)
             say(f"round {number}: " + ", ".join(f"{side} {rate:,.0f}" for side, rate in results.items()))
             if number:  # the first round warms up
                 for side, rate in results.items():
@@ -107,7 +107,9 @@ def run(lab: Lab) -> list[Case]:
     ]
 
 
-def _measure_round(lab: Lab, worker: Worker, requests: Path, topics: _Topics) -> dict[str, float]:
+def _measure_round(
+    lab: Lab, worker: Worker, job: Running, requests: Path, topics: _Topics
+) -> dict[str, float]:
     """Return the changes per second of each side."""
     folder = lab.directory / lab.new_name("tables")
     folder.mkdir()
@@ -125,7 +127,7 @@ def _measure_round(lab: Lab, worker: Worker, requests: Path, topics: _Topics) ->
         rows = _read_delta(Path(table["table"])) if sink == "DeltaSink" else _read_iceberg(table)
         _check(sink, rows, topics.result)
     lab.settle()
-    results["java"] = topics.change_count / _merge(lab, requests, topics.changes, plain)
+    results["java"] = topics.change_count / _merge(lab, job, requests, topics.changes, plain)
     _check("the plain job", _read_delta(plain), topics.result)
     shutil.rmtree(folder)
     return results
@@ -236,7 +238,7 @@ def _start_plain_job(lab: Lab, requests: Path) -> Running:
     return process
 
 
-def _merge(lab: Lab, requests: Path, topic: str, table: Path) -> float:
+def _merge(lab: Lab, job: Running, requests: Path, topic: str, table: Path) -> float:
     """Let the plain job apply the changes; return its seconds."""
     request = requests / f"{lab.new_name('merge')}.new"
     content = {
@@ -249,7 +251,7 @@ def _merge(lab: Lab, requests: Path, topic: str, table: Path) -> float:
     request.write_text(json.dumps(content))
     request.rename(request.with_suffix(".json"))
     done_file = request.with_suffix(".done")
-    wait_until("the plain job had applied the changes", done_file.exists, timeout_s=TIMEOUT_S)
+    wait_until("the plain job had applied the changes", done_file.exists, timeout_s=TIMEOUT_S, program=job)
     return float(done_file.read_text())
 
 

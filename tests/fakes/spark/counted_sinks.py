@@ -72,17 +72,26 @@ def spark_table(database: PostgreSQL, guarantee: str) -> CountedSink:
 
 
 def keyed_table(database: PostgreSQL) -> CountedSink:
-    """Return a SparkSink for a table whose rows are replaced by their key, the text of the record."""
-    table = "counted_upsert"
+    """Return a SparkSink for a table whose rows are replaced by their key, the text of the record.
+
+    A trigger records each change of a row, so that repeated changes are counted.
+    """
+    database.ask(
+        "CREATE TABLE counted_upsert (record text PRIMARY KEY); CREATE TABLE upserts (record text);"
+        "CREATE FUNCTION add_upsert() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN INSERT INTO upserts VALUES (NEW.record); RETURN NULL; END';"
+        "CREATE TRIGGER changed AFTER INSERT OR UPDATE ON counted_upsert"
+        " FOR EACH ROW EXECUTE FUNCTION add_upsert()"
+    )
 
     def read_numbers() -> Sequence[int]:
-        return _read_table(database, table, "(record::json->>'n')")
+        return _read_table(database, "upserts", "record::json->>'n'")
 
     config = {
         "connector.class": "SparkSink",
         "spark.format": "jdbc",
         **database.options,
-        "jdbc.table": table,
+        "jdbc.table": "counted_upsert",
         "write.mode": "upsert",
         "id.columns": "record",
         "value.converter": "org.apache.kafka.connect.storage.StringConverter",

@@ -57,6 +57,7 @@ def test_inserted_rows_are_compared_one_by_one() -> None:
         ({"collection.name.format": "${source.table}"}, "may be several"),
         ({"insert.mode": "update"}, "does not support insert.mode=update"),
         ({"insert.mode": "insert", "delete.enabled": "true"}, "does not support insert.mode=insert"),
+        ({"insert.mode": "insert", "truncate.enabled": "true"}, "does not support insert.mode=insert"),
         ({"primary.key.mode": "kafka"}, "with primary.key.mode=kafka"),
         ({"primary.key.mode": "record_value"}, "requires primary.key.fields"),
         ({"field.include.list": "t:id"}, "does not support field.include.list"),

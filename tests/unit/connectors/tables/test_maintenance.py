@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -235,7 +236,7 @@ def test_maintenance_starts_after_the_interval_and_not_twice() -> None:
     now_s = 100.0
     table: Any = FakeTable()
     table.may_end.clear()
-    maintenance = Maintenance(60.0, lambda _: table, lambda: now_s)
+    maintenance = Maintenance(60.0, lambda _: nullcontext(table), lambda: now_s)
     maintenance.start_if_due(lambda: ["t"])
     assert table.count == 0
     now_s += 60
@@ -259,7 +260,7 @@ def test_interval_of_zero_disables_maintenance() -> None:
 def test_failed_maintenance_is_logged_and_other_tables_follow(caplog: pytest.LogCaptureFixture) -> None:
     tables: dict[str, Any] = {"a": FakeTable(OSError("disk full")), "b": FakeTable()}
     now_s = 0.0
-    maintenance = Maintenance(1.0, lambda name: tables[name], lambda: now_s)
+    maintenance = Maintenance(1.0, lambda name: nullcontext(tables[name]), lambda: now_s)
     now_s = 2.0
     with caplog.at_level(logging.INFO, "kraal.connectors.tables.maintenance"):
         maintenance.start_if_due(lambda: ["a", "b"])

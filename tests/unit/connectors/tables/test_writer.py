@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy.exc import ProgrammingError
 
 from kraal.connectors.tables.iceberg import IcebergTable, make_catalog
 from kraal.connectors.tables.positions import TableMoved
@@ -260,6 +261,29 @@ def test_catalog_that_is_not_available_is_retried(properties: dict[str, str]) ->
         RetriableError, match=r"shop\.orders: the catalog or the storage is not available: .+"
     ):
         table.load([PARTITION])
+
+
+@pytest.mark.parametrize(
+    "original",
+    [
+        Exception({"C": "57P03", "M": "the database system is starting up"}),  # pg8000
+        type("ServerError", (Exception,), {"sqlstate": "53300"})("too many clients"),  # psycopg
+    ],
+)
+def test_catalog_whose_database_starts_is_retried(original: Exception) -> None:
+    def open_catalog() -> None:
+        raise ProgrammingError("SELECT 1", {}, original)
+
+    with pytest.raises(RetriableError, match="the catalog or the storage is not available"):
+        IcebergTable(open_catalog, "shop.orders", "sink").load([PARTITION])
+
+
+def test_error_of_a_statement_is_not_retried() -> None:
+    def open_catalog() -> None:
+        raise ProgrammingError("SELECT 1", {}, Exception({"C": "42501", "M": "permission denied"}))
+
+    with pytest.raises(ProgrammingError, match="permission denied"):
+        IcebergTable(open_catalog, "shop.orders", "sink").load([PARTITION])
 
 
 def test_tasks_that_create_a_catalog_at_the_same_time_open_it(tmp_path: Path) -> None:
