@@ -196,7 +196,7 @@ class DeltaLakeTable(LakeTable):
         from deltalake import DeltaTable, Schema  # noqa: PLC0415 - heavy
 
         self._layout.check_columns(self.name, schema.names)
-        return DeltaTable.create(
+        table = DeltaTable.create(
             self.name,
             schema=Schema.from_arrow(schema),
             mode="error",
@@ -204,6 +204,9 @@ class DeltaLakeTable(LakeTable):
             configuration=dict(self._layout.properties) or None,
             storage_options=self._storage_options,
         )
+        if table.version() != 0:  # the library loads the latest version
+            raise Conflict("another writer has committed to the new table")
+        return table
 
     def _make_properties(
         self, offsets: Mapping[TopicPartition, int], schema_changes: Sequence[TableSchemaChange] = ()

@@ -19,6 +19,7 @@ from scripts.environments import locked_environment
 from scripts.harness.processes import wait_until
 
 LOCK: Final = Path(__file__).parents[2] / "s3-server.lock"
+PROGRAM: Final = Path(__file__).parents[2] / "tools" / "s3_server.py"
 START_TIMEOUT_S: Final = 120.0
 AUTHORIZATION: Final = (
     "AWS4-HMAC-SHA256 Credential=nobody/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=00"
@@ -93,8 +94,7 @@ def s3_server(directory: Path) -> Iterator[S3Server]:
         process = subprocess.Popen(
             [
                 str(locked_environment("s3-server", LOCK)),
-                "-m",
-                "moto.server",
+                str(PROGRAM),
                 "-H",
                 "127.0.0.1",
                 "-p",

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from deltalake import DeltaTable
 
 from kraal.plugins.api import RetriableError, TopicPartition
 from tests.fakes.tables.records import TOPIC, row
@@ -54,3 +58,19 @@ def write_concurrently(lake: Lake) -> None:
     assert sorted(lake.read()["id"].to_pylist()) == expected
     offsets = [lake.offset(TopicPartition(TOPIC, number)) for number in range(TASKS)]
     assert offsets == [2 * BATCHES] * TASKS
+
+
+def test_commit_of_another_task_right_after_the_creation_is_a_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, create = Lake("delta", tmp_path), DeltaTable.create
+
+    def create_slowly(location: str, **settings: Any) -> DeltaTable:
+        monkeypatch.setattr(DeltaTable, "create", create)
+        create(location, **settings)
+        lake.writer("append").write(row(1, "a"))  # the other owner of the partition
+        return DeltaTable(location)
+
+    monkeypatch.setattr(DeltaTable, "create", create_slowly)
+    lake.writer("append").write(row(1, "a"))
+    assert (lake.names(), lake.offset()) == ({1: "a"}, 1)
