@@ -98,10 +98,8 @@ class KeyedTable(LakeTable):
 
     def read_frame(self, names: Sequence[str]) -> DataFrame:
         """Return the present rows of the table, with these columns."""
-        options = {
-            "fetchsize": str(_FETCH_ROWS),
-            **self._options,
-        }  # otherwise, PostgreSQL's driver fetches all rows
+        # Without this option, PostgreSQL's driver fetches all rows at once.
+        options = {"fetchsize": str(_FETCH_ROWS), **self._options}
         reader = self._get_spark().read.format("jdbc").options(**options)
         rows = reader.option("preferTimestampNTZ", "true").option("dbtable", self._tables.target).load()
         return rows.select(*map(select_column, names))
