@@ -178,6 +178,6 @@ def _has_operation(value: Column, operation: str) -> Column:
 
 def _equals_json(value: Column, path: str, part: str, text: str | None) -> Column:
     """Return whether JSON has a text, or null, at a path; values without `part` are not parsed. False for null."""
-    found = F.get_json_object(value, path)
-    is_equal = found.isNull() if text is None else found == F.lit(text)
+    member = F.get_json_object(value, path)
+    is_equal = member.isNull() if text is None else member == F.lit(text)
     return F.coalesce(value.contains(part) & is_equal, F.lit(False))  # noqa: FBT003 - a column's value

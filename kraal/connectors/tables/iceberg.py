@@ -324,7 +324,7 @@ def _explain_errors(name: str) -> Iterator[None]:
 
 
 def read_sql_state(error: Exception) -> str:
-    """Return the SQLSTATE of an error of a catalog's database; an empty string if there is none.
+    """Return the SQLSTATE of a database error; an empty string if it has none.
 
     pg8000 raises a ProgrammingError for most errors, also for those of a server that starts or stops.
     """

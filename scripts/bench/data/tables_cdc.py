@@ -116,7 +116,7 @@ def _measure_round(
     plain = folder / "plain"
     results: dict[str, float] = {}
     for sink in ("DeltaSink", "IcebergSink"):
-        table = _table_config(sink, folder)
+        table = table_config(sink, folder)
         _drain(lab, worker, sink, table, topics.rows, topics.row_count)
         if sink == "DeltaSink":
             shutil.copytree(table["table"], plain)
@@ -181,7 +181,8 @@ def _to_object(number: int, row: Row) -> dict[str, Any]:
     return {"id": number, "name": row[0], "price": row[1], "paid": row[2]}
 
 
-def _table_config(sink: str, folder: Path) -> dict[str, str]:
+def table_config(sink: str, folder: Path) -> dict[str, str]:
+    """Return the settings of a new table in a folder, for a DeltaSink or an IcebergSink."""
     if sink == "DeltaSink":
         return {"table": str(folder / "delta")}
     return {

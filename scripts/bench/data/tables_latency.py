@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 
 from kraal.connectors.tables.sink import DeltaSinkTask, IcebergSinkTask
 from kraal.plugins.api import TopicPartition
+from scripts.bench.data.tables_cdc import table_config
 from scripts.bench.lab import Lab, say
 from scripts.bench.report import Case, Target, percentile
 from scripts.harness.processes import ScriptFailed
@@ -107,16 +108,6 @@ def _create(lab: Lab, worker: Worker, sink: str) -> tuple[str, str, Mapping[str,
     name, topic = lab.new_name("visible"), lab.topic("visible")
     folder = lab.directory / name
     folder.mkdir()
-    table = (
-        {"table": str(folder / "delta")}
-        if sink == "DeltaSink"
-        else {
-            "table": "shop.orders",
-            "iceberg.catalog.type": "sql",
-            "iceberg.catalog.uri": f"sqlite:///{folder}/catalog.db",
-            "iceberg.catalog.warehouse": (folder / "iceberg").as_uri(),
-        }
-    )
     config = {
         "connector.class": sink,
         "topics": topic,
@@ -124,7 +115,7 @@ def _create(lab: Lab, worker: Worker, sink: str) -> tuple[str, str, Mapping[str,
         "value.converter": _CONVERTER,
         "write.mode": "upsert",
         "commit.interval.ms": str(INTERVAL_MS),
-        **table,
+        **table_config(sink, folder),
     }
     worker.rest.create(name, config)
     worker.wait_until_running(name)

@@ -161,20 +161,25 @@ def changes(database: PostgreSQL, sql: Callable[[int], str]) -> Iterator[None]:
     assert errors == []
 
 
-@pytest.mark.one_a_day("variant")
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_rows_of_all_types_are_proved(cluster: ProcessCluster, database: PostgreSQL, variant: str) -> None:
-    settings, not_compared = VARIANTS[variant]
-    table = f"kinds_{variant}"
-    database.ask(TABLE_SQL.replace("kinds", table))
+def insert_rows(database: PostgreSQL, table: str, last: int) -> None:
+    """Insert rows with the ids from 100 to `last` and values of all types."""
     database.ask(
         f"INSERT INTO {table} SELECT n, n, -n, n / 3.0, -n / 7.0, n * 1000.001 - 5000000, n * -1e-7, n % 2 = 0,"  # noqa: S608
         " 'short ' || n, repeat('ü', n % 50), decode(lpad(to_hex(n), 8, '0'), 'hex'),"
         " timestamp '1900-01-01' + n * interval '13 days 7 minutes 1.000001 s',"
         " timestamptz '1950-01-01' + n * interval '3 days 0.5 s', date '1815-06-18' + n,"
         " time '00:00' + n * interval '1.00001 s', jsonb_build_object('n', n), gen_random_uuid(), NULL, NULL"
-        " FROM generate_series(100, 2000) n"
+        f" FROM generate_series(100, {last}) n"
     )
+
+
+@pytest.mark.one_a_day("variant")
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_rows_of_all_types_are_proved(cluster: ProcessCluster, database: PostgreSQL, variant: str) -> None:
+    settings, not_compared = VARIANTS[variant]
+    table = f"kinds_{variant}"
+    database.ask(TABLE_SQL.replace("kinds", table))
+    insert_rows(database, table, 2000)
     database.ask(
         f"INSERT INTO {table} (id, real8, at, zoned, day, loose) VALUES"  # noqa: S608
         " (10, 'NaN', 'infinity', '-infinity', '-infinity', 123456789012345678901234567890.5),"
@@ -308,14 +313,7 @@ def test_table_of_the_jdbc_sink_is_proved_after_a_kill_and_damaged_rows_are_loca
     cluster: ProcessCluster, database: PostgreSQL
 ) -> None:
     database.ask(TABLE_SQL.replace("kinds", "sent"))
-    database.ask(
-        "INSERT INTO sent SELECT n, n, -n, n / 3.0, -n / 7.0, n * 1000.001 - 5000000, n * -1e-7, n % 2 = 0,"
-        " 'short ' || n, repeat('ü', n % 50), decode(lpad(to_hex(n), 8, '0'), 'hex'),"
-        " timestamp '1900-01-01' + n * interval '13 days 7 minutes 1.000001 s',"
-        " timestamptz '1950-01-01' + n * interval '3 days 0.5 s', date '1815-06-18' + n,"
-        " time '00:00' + n * interval '1.00001 s', jsonb_build_object('n', n), gen_random_uuid(), NULL, NULL"
-        " FROM generate_series(100, 1000) n"
-    )
+    insert_rows(database, "sent", 1000)
     with captured(cluster, database, "sent", 903) as name:
         topic, sink = f"{name}.public.sent", f"{name}-sink"
         cluster.create(
