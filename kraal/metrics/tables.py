@@ -216,8 +216,17 @@ def _get_time(entry: Table) -> tuple[int, int]:
     return (commits[0]["time_ms"] or 0) if commits else 0, entry["reported_ms"]
 
 
+def _get_latest(entries: Sequence[Table]) -> Table:
+    """Return the entry with the latest version.
+
+    The clocks of writers may differ, so their times decide only if no entry has the other's version as an older commit.
+    """
+    older_versions = {commit["version"] for entry in entries for commit in entry["commits"][1:]}
+    return max([each for each in entries if each["version"] not in older_versions] or entries, key=_get_time)
+
+
 def _merge_table(entries: Sequence[Table]) -> Table:
-    latest = max(entries, key=_get_time)
+    latest = _get_latest(entries)
     partitions: dict[tuple[str, int], Mapping[str, Any]] = {}
     for partition in (each for entry in entries for each in entry["partitions"]):
         key = partition["topic"], partition["partition"]

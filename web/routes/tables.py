@@ -79,6 +79,7 @@ def _is_table(entry: object) -> bool:
     match entry:
         case {
             "table": str(),
+            "version": str() | None,
             "reported_ms": int(),
             "commits": [*commits],
             "partitions": [*partitions],
@@ -97,7 +98,7 @@ def _is_table(entry: object) -> bool:
 
 def _is_commit(entry: object) -> bool:
     match entry:
-        case {"time_ms": int() | None}:
+        case {"version": str(), "time_ms": int() | None}:
             return True
         case _:
             return False

@@ -53,7 +53,7 @@ class DeltaLakeTable(LakeTable):
         self._storage_options = dict(storage_options or {}) or None
         self._layout = layout
         self._offsets_property = f"{OFFSETS}{connector}"
-        self._history = DeltaHistory(self._offsets_property)
+        self._history = DeltaHistory(self._offsets_property, location, self._storage_options)
 
     @override
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
@@ -150,7 +150,7 @@ class DeltaLakeTable(LakeTable):
     @override
     def describe(self, handle: Any) -> TableReport:
         columns = simplify(pa.schema(handle.schema().to_arrow()))
-        return self._history.describe(self.name, self.format, handle, columns)
+        return self._history.describe(self.format, handle, columns)
 
     @override
     def set_offsets(self, state: TableState, offsets: Mapping[TopicPartition, int | None]) -> None:

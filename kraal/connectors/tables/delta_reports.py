@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.fs import PyFileSystem
 
 from kraal.connectors.tables.positions import parse_offsets
 from kraal.connectors.tables.reports import SCHEMA_CHANGES, get_count, parse_schema_changes
@@ -15,24 +18,31 @@ from kraal.plugins.api import TableCommit, TableReport, TableSchemaChange
 
 _MAX_HISTORY: Final = 100
 """Maximum number of commits whose information is read from the log."""
+_MAX_READS: Final = 8
+"""Maximum number of files of the log that are read at once."""
+
+Commit = Mapping[str, Any]
+"""The information of a commit, as its writer has stored it, and `version`."""
 
 
 class DeltaHistory:
     """Keeps the information of the latest commits of a table, so that each commit is read once. Not thread-safe."""
 
-    def __init__(self, offsets_property: str) -> None:
+    def __init__(self, offsets_property: str, location: str, storage_options: dict[str, str] | None) -> None:
         """Create an object; `offsets_property` of a commit has the offsets of the connector."""
         self._offsets_property = offsets_property
-        self._commits: tuple[str, list[Mapping[str, Any]]] = "", []
-        """The id of the table, and the information of its latest commits, newest first."""
+        self._location, self._storage_options = location, storage_options
+        self._table_id = ""
+        self._commits: dict[int, Commit | None] = {}
+        """The information of the latest commits by version; None for a commit that the log no longer contains."""
 
-    def describe(self, name: str, table_format: str, handle: Any, columns: pa.Schema) -> TableReport:
+    def describe(self, table_format: str, handle: Any, columns: pa.Schema) -> TableReport:
         """Return what the log contains of a version; `handle` is the library's object. Raises the library's errors."""
         files = pa.table(handle.get_add_actions())
         commits = self._read(handle)
         counts = files["num_records"]
         return TableReport(
-            table=name,
+            table=self._location,
             format=table_format,
             version=str(handle.version()),
             rows=None if counts.null_count else pc.sum(counts).as_py() or 0,
@@ -43,19 +53,42 @@ class DeltaHistory:
             schema_changes=[change for commit in commits for change in _get_schema_changes(commit)],
         )
 
-    def _read(self, handle: Any) -> list[Mapping[str, Any]]:
-        """Return the information of the latest commits; only commits that are not known yet are read."""
+    def _read(self, handle: Any) -> list[Commit]:
+        """Return the information of the latest commits, newest first; only commits that are not known yet are read.
+
+        The files of the log are read, because `handle.history()` also returns commits after the version of `handle`,
+        with wrong versions.
+        """
         table_id, version = handle.metadata().id, handle.version()
-        known_id, known = self._commits
-        if known_id != table_id or not known or known[0]["version"] > version:
-            known = []
-        missing = min(_MAX_HISTORY, version - known[0]["version"]) if known else _MAX_HISTORY
-        commits = [*(handle.history(missing) if missing else ()), *known][:_MAX_HISTORY]
-        self._commits = table_id, commits
-        return commits
+        if self._table_id != table_id:
+            self._table_id, self._commits = table_id, {}
+        versions = range(version, max(-1, version - _MAX_HISTORY), -1)
+        missing = [each for each in versions if each not in self._commits]
+        with ThreadPoolExecutor(_MAX_READS) as pool:
+            found = dict(zip(missing, pool.map(self._make_reader(), missing), strict=True))
+        self._commits = {each: found[each] if each in found else self._commits[each] for each in versions}
+        return [commit for commit in self._commits.values() if commit is not None]
+
+    def _make_reader(self) -> Callable[[int], Commit | None]:
+        """Return a function that returns the information of a commit; None if the log does not contain it."""
+        from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - heavy
+
+        storage = PyFileSystem(DeltaStorageHandler(self._location, self._storage_options))
+
+        def read(version: int) -> Commit | None:
+            try:
+                with storage.open_input_stream(f"_delta_log/{version:020}.json") as file:
+                    lines = file.read().splitlines()
+            except FileNotFoundError:
+                return None
+            actions = (json.loads(line) for line in lines if b'"commitInfo"' in line)
+            commit: Commit = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+            return {**commit, "version": version}
+
+        return read
 
 
-def _describe_commit(commit: Mapping[str, Any], offsets_property: str) -> TableCommit:
+def _describe_commit(commit: Commit, offsets_property: str) -> TableCommit:
     offsets, counts = commit.get(offsets_property), commit.get("operationMetrics") or {}
     return TableCommit(
         version=str(commit["version"]),
@@ -77,7 +110,7 @@ def _get_first_count(counts: Mapping[str, Any], *names: str) -> int | None:
     return next((count for name in names if (count := get_count(counts, name)) is not None), None)
 
 
-def _get_schema_changes(commit: Mapping[str, Any]) -> list[TableSchemaChange]:
+def _get_schema_changes(commit: Commit) -> list[TableSchemaChange]:
     text = commit.get(SCHEMA_CHANGES)
     version, time_ms = str(commit["version"]), commit.get("timestamp")
     return [] if text is None else parse_schema_changes(text, version, time_ms)

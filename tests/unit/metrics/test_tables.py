@@ -164,6 +164,15 @@ def test_tables_of_several_tasks_are_merged() -> None:
     assert [change["column"] for change in orders["schema_changes"]] == ["note", "total"]
 
 
+def test_later_version_is_shown_even_if_its_writer_has_a_slow_clock() -> None:
+    registry = Registry()
+    first, second = (TableCommit(version=str(number), time_ms=9 - number, operation="") for number in (3, 4))
+    registry.record(T0, version="3", time_ms=12, rows=1, commits=[first])
+    registry.record(T1, version="4", time_ms=11, rows=2, commits=[second, first])
+    [table] = registry.tables()
+    assert (table["version"], table["rows"]) == ("4", 2)
+
+
 def test_new_changes_are_those_of_records_of_the_own_partitions() -> None:
     before = TableReport(table="a", format="delta", offsets={P0: 5})
     later = replace(CHANGE, record="t-0@8", column="note", old_type=None, version="4")

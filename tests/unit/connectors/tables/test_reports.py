@@ -190,3 +190,17 @@ def test_delta_history_is_read_once(lake: Lake) -> None:
     versions = [commit.version for commit in writer.report.commits]
     assert versions == [commit.version for commit in ReportingWriter(lake).report.commits]
     assert versions[0] == writer.report.version
+
+
+def test_report_has_no_commits_after_its_version(lake: Lake) -> None:
+    table = lake.open()
+    writer = ReportingWriter(lake, "append")
+    writer.write(row(1, "a"))
+    handle = table.load([PARTITION]).handle
+    for number in range(1, 3):
+        writer.write(row(1, "a"), start=number)
+    report = table.describe(handle)
+    assert (report.rows, report.commits[0].offsets) == (1, {PARTITION: 1})
+    assert report.commits[0].version == report.version
+    later_report = table.describe(table.load([PARTITION]).handle)
+    assert [commit.offsets for commit in later_report.commits][:3] == [{PARTITION: end} for end in (3, 2, 1)]
