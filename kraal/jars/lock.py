@@ -156,6 +156,7 @@ NON_TRANSITIVE_GROUPS = {
     "debezium-mariadb": ("io.debezium:debezium-connector-mariadb:tar.gz:plugin:3.5.0.Final",),
     # For tests of JDBC with a real server; Kraal does not include a driver.
     "postgresql": ("org.postgresql:postgresql:42.7.14",),
+    "mysql": ("com.mysql:mysql-connector-j:9.7.0", "org.mariadb.jdbc:mariadb-java-client:3.5.9"),
     # For tests of object stores with a real server. Users add hadoop-aws with its dependencies (690 MB); this group
     # contains only the required parts. Spark provides Netty, Apache's HTTP client and logging.
     "s3a": (

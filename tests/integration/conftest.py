@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def engine(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
     """Yield the suite's engine, whose Spark session has started."""
-    result = make_engine(kafka.bootstrap, tmp_path_factory.mktemp("spark"), "postgresql")
+    result = make_engine(kafka.bootstrap, tmp_path_factory.mktemp("spark"), "postgresql", "mysql")
     await_ready(result)
     yield result
     result.close(20)

@@ -1,4 +1,4 @@
-"""Maps the columns of a PostgreSQL table to the types to which the values of records are converted. Pure functions.
+"""Maps the columns of a database table to the types to which the values of records are converted. Pure functions.
 
 Whole numbers of all sizes are one type; `find_overflow` checks their range.
 All types that are neither numbers, Booleans, dates, timestamps nor bytes are text, which the database converts.
@@ -43,6 +43,8 @@ _DECIMALS: Final = frozenset({2, 3})
 """NUMERIC and DECIMAL."""
 _BITS: Final = {-6: 8, 5: 16, 4: 32}
 """The sizes of TINYINT, SMALLINT and INTEGER."""
+_UNSIGNED: Final = " UNSIGNED"
+"""The end of the names of MySQL's types without negative numbers."""
 _INSTANT_NAME: Final = "timestamptz"
 """The type of PostgreSQL that JDBC calls TIMESTAMP and that represents an instant."""
 
@@ -61,7 +63,8 @@ def to_arrow(column: StoredColumn) -> pa.DataType:
 def choose_type(stored: pa.DataType | None, new: pa.DataType) -> pa.DataType:
     """Return the type to which values of the type `new` are converted; `stored` is None for a new column.
 
-    Numbers become those of the column, except that fractions never become whole numbers. Timestamps with and without a
+    Numbers become those of the column, except that fractions never become whole numbers. Booleans become 0 and 1 in a
+    column of whole numbers. Timestamps with and without a
     time zone become each other in UTC.
     """
     if stored is not None and any(
@@ -74,7 +77,8 @@ def choose_type(stored: pa.DataType | None, new: pa.DataType) -> pa.DataType:
         or (pa.types.is_decimal(stored) and is_number)
     ):
         return stored
-    if pa.types.is_integer(new):
+    is_flag = stored is not None and pa.types.is_integer(stored) and pa.types.is_boolean(new)
+    if pa.types.is_integer(new) or is_flag:
         return pa.int64()
     if pa.types.is_floating(new):
         return pa.float64()
@@ -83,6 +87,8 @@ def choose_type(stored: pa.DataType | None, new: pa.DataType) -> pa.DataType:
 
 def to_compared_type(column: StoredColumn) -> pa.DataType | None:
     """Return the type as which stored values are compared with records; None if the database may have changed them."""
+    if column.is_converted:
+        return None
     if column.code == _REAL:
         return pa.float32()
     compared_type = to_arrow(column)
@@ -96,7 +102,9 @@ def find_overflow(column: StoredColumn, values: pa.Array) -> int | None:
         return None
     limits = pc.min_max(values)
     minimum, maximum = limits["min"].as_py(), limits["max"].as_py()
-    bound = 2 ** (bits - 1)
-    if minimum is None or (-bound <= minimum and maximum < bound):
+    first, end = -(2 ** (bits - 1)), 2 ** (bits - 1)
+    if column.type_name.upper().endswith(_UNSIGNED):
+        first, end = 0, 2**bits
+    if minimum is None or (first <= minimum and maximum < end):
         return None
-    return int(maximum if maximum >= bound else minimum)
+    return int(maximum if maximum >= end else minimum)

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-_TIMEOUT_STATES: Final = frozenset({"57014", "HYT00", "HY008", "70100", "72000"})
+ROLLED_BACK_STATE: Final = "40001"
+"""The SQLSTATE of a transaction that was rolled back in favor of another."""
+TIMEOUT_STATE: Final = "HYT00"
+_TIMEOUT_STATES: Final = frozenset({"57014", TIMEOUT_STATE, "HY008", "70100", "72000"})
 """SQLSTATEs of statements that exceeded a timeout."""
 
 _UNAVAILABLE_STATES: Final = ("08", "53", "57P")
@@ -73,3 +76,5 @@ class StoredColumn:
     """The name of the type in the database."""
     precision: int = 0
     scale: int = 0
+    is_converted: bool = False
+    """Whether the database or its driver returns values in another form than that of the records."""

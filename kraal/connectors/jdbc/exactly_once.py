@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kraal.connectors.frames.range_files import OFFSET, RANGE, Span
+from kraal.connectors.jdbc import mysql
 from kraal.connectors.jdbc.database import Database, SqlFailed
 from kraal.plugins.api import RetriableError, TopicPartition
 
@@ -38,6 +39,9 @@ _OFFSETS_COLUMNS: Final = (
 _CREATE_STAGING: Final = {
     "sqlserver": "SELECT {columns} INTO {copy} FROM {table} WHERE 1 = 0",
     "derby": "CREATE TABLE {copy} AS SELECT {columns} FROM {table} WITH NO DATA",
+    # The outer join makes all columns nullable.
+    "mysql": "CREATE TABLE {copy} AS SELECT {columns} FROM (SELECT 1 AS one) one LEFT JOIN {table} ON 1 = 0"
+    " WHERE 1 = 0",
     "db2": "CREATE TABLE {copy} AS (SELECT {columns} FROM {table}) WITH NO DATA",
 }
 _CREATE_STAGING_DEFAULT: Final = "CREATE TABLE {copy} AS SELECT {columns} FROM {table} WHERE 1 = 0"
@@ -92,7 +96,10 @@ def ensure_table(database: Database, table: str, create: Callable[[], object]) -
 
 def ensure_offsets_table(database: Database, table: str) -> None:
     """Create the offsets table if it does not exist."""
-    ensure_table(database, table, lambda: database.execute(f"CREATE TABLE {table} {_OFFSETS_COLUMNS}"))
+    options = mysql.TABLE_OPTIONS if database.kind == mysql.KIND else ""
+    ensure_table(
+        database, table, lambda: database.execute(f"CREATE TABLE {table} {_OFFSETS_COLUMNS}{options}")
+    )
 
 
 POSITION: Final = {RANGE: 9, OFFSET: 19}

@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from typing_extensions import override
 
-from kraal.connectors.jdbc import exactly_once
+from kraal.connectors.jdbc import exactly_once, mysql
 from kraal.connectors.jdbc.column_types import choose_type, find_overflow, to_arrow
 from kraal.connectors.jdbc.database import Database, SqlFailed, StoredColumn
 from kraal.connectors.jdbc.exactly_once import Tables
 from kraal.connectors.jdbc.merge import CODE, DELETE, UPSERT, Staged, commit_changes
+from kraal.connectors.jdbc.names import get_database_kind
 from kraal.connectors.jdbc.session import JdbcSession, connect_session, find_sql_failure
 from kraal.connectors.tables.casts import cast_table
 from kraal.connectors.tables.positions import TableMoved
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 
 _CODE_DIGITS: Final = 9
 _FETCH_ROWS: Final = 10_000
-_MISSING_STATES: Final = frozenset({"42P01", "3F000"})
+_MISSING_STATES: Final = frozenset({"42P01", "3F000", "42S02"})
 """SQLSTATEs for tables and schemas that do not exist."""
 
 
@@ -51,6 +52,8 @@ class KeyedTable(LakeTable):
         """Set the names and the options of Spark's JDBC writer."""
         self.name = tables.target
         self._tables, self._options = tables, options
+        if get_database_kind(options) == mysql.KIND:
+            self._options = {**mysql.OPTIONS, **options}
         self._types: dict[str, pa.DataType] = {}
         """The types of the columns when the table was last loaded."""
         self._staged: tuple[StoredColumn, ...] = ()
@@ -122,6 +125,9 @@ class KeyedTable(LakeTable):
         with self._connect() as database:
             exactly_once.ensure_offsets_table(database, self._tables.offsets)
             columns = self._fit_table(database, state, schema, changes.key)
+            if database.kind == mysql.KIND:
+                mysql.check_table(database, self._tables.offsets)
+                mysql.check_table(database, self._tables.target, columns)
             if staged.columns:
                 self._prepare_staging(database, [c for c in columns if c.name in staged.columns])
         if staged.columns:
@@ -146,7 +152,8 @@ class KeyedTable(LakeTable):
             exactly_once.alter_offsets(database, self._tables.connector, self._tables.offsets, offsets)
 
     @override
-    def maintain(self) -> str:
+    def maintain(self, *, removes_orphans: bool = False) -> str:
+        del removes_orphans
         return "a database maintains its tables"
 
     def close(self) -> None:
@@ -185,10 +192,11 @@ class KeyedTable(LakeTable):
     def _create(self, database: JdbcSession, columns: Sequence[pa.Field], key: Sequence[str]) -> None:
         """Create the table, with a primary key. Raises Conflict if another task has created it."""
         target, names = self._tables.target, ", ".join(map(database.quote, key))
-        definitions = ", ".join(_define(database, column) for column in columns)
+        definitions = ", ".join(_define(database, column, is_key=column.name in key) for column in columns)
         try:
             if not _exists(database, target):
-                database.execute(f"CREATE TABLE {target} ({definitions}, PRIMARY KEY ({names}))")
+                options = mysql.TABLE_OPTIONS if database.kind == mysql.KIND else ""
+                database.execute(f"CREATE TABLE {target} ({definitions}, PRIMARY KEY ({names})){options}")
                 database.commit()
                 return
         except SqlFailed:
@@ -228,12 +236,15 @@ class KeyedTable(LakeTable):
         self._staged = tuple(columns)
 
     def _check_values(self, columns: Sequence[StoredColumn], changes: Changes) -> None:
-        """Raise DataException for a whole number that a column cannot store, because the database does not name it."""
+        """Raise DataException for a value that a column cannot store, because the database does not name it."""
         for column in columns:
             if column.name not in changes.rows.column_names:
                 continue
             values = changes.rows[column.name]
-            if (value := find_overflow(column, values)) is not None:
+            value: Any = find_overflow(column, values)
+            if value is None and get_database_kind(self._options) == mysql.KIND:
+                value = mysql.find_rounded(column, values)
+            if value is not None:
                 row = pc.index(values, value).as_py()
                 key = {name: changes.rows[name][row].as_py() for name in changes.key}
                 raise DataException(
@@ -245,6 +256,8 @@ class KeyedTable(LakeTable):
         """Replace the rows of the staging table. Raises RetriableError and Spark's errors."""
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - imports Spark
 
+        if get_database_kind(self._options) == mysql.KIND:
+            rows = mysql.format_timestamps(rows)
         schema = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
         writer = self._get_spark().createDataFrame(rows, schema).write.format("jdbc").options(**self._options)
         try:
@@ -320,9 +333,13 @@ def _exists(database: Database, table: str) -> bool:
     return True
 
 
-def _define(database: JdbcSession, column: pa.Field) -> str:
+def _define(database: JdbcSession, column: pa.Field, *, is_key: bool = False) -> str:
     """Return the definition of a new column."""
     from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415 - imports Spark
 
-    spark_type = from_arrow_type(column.type, prefer_timestamp_ntz=True).json()
-    return f"{database.quote(column.name)} {database.get_type(spark_type)}"
+    type_name = None
+    if database.kind == mysql.KIND:
+        type_name = mysql.choose_column_type(database, column.type, is_key=is_key)
+    if type_name is None:
+        type_name = database.get_type(from_arrow_type(column.type, prefer_timestamp_ntz=True).json())
+    return f"{database.quote(column.name)} {type_name}"

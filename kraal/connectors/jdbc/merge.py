@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kraal.connectors.jdbc import mysql
 from kraal.connectors.jdbc.database import Database
 from kraal.connectors.jdbc.exactly_once import Tables, lock_offsets, store_offset
 from kraal.connectors.tables.table import Conflict
-from kraal.plugins.api import RetriableError, TopicPartition
+from kraal.plugins.api import DataException, RetriableError, TopicPartition
 
 CODE: Final = "__kraal_change"
 """The column of the staging table with the code of each row."""
@@ -25,8 +26,8 @@ DELETE: Final = -1
 """The code of a key whose row is deleted."""
 UPSERT: Final = 0
 """The code of a row with values for all columns. Greater codes are indexes in `Staged.kept`."""
-KIND: Final = "postgresql"
-"""The supported database: the subprotocol of its JDBC URL."""
+KINDS: Final = frozenset({"postgresql", mysql.KIND})
+"""The supported databases: the subprotocols of their JDBC URLs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ def commit_changes(
     `offsets` are the stored offsets from which the changes were computed. `check_owned` is called before the commit;
     its exceptions prevent the commit. Raises Conflict if another task has advanced the offsets, RetriableError if
     another owner stores the first offset of a partition at the same time, and SqlFailed. Closing the connection rolls
-    back uncommitted changes.
+    back uncommitted changes. Raises DataException if the database regards different keys as equal.
     """
     stored = lock_offsets(database, tables, ends.keys())
     for partition, offset in stored.items():
@@ -69,7 +70,9 @@ def commit_changes(
     for partition, end in ends.items():
         store_offset(database, tables, partition, stored[partition], end)
     if staged.columns:
-        _check_count(database, tables, staged.count)
+        _check_count(database, tables, staged)
+    if database.kind == mysql.KIND:
+        database.execute(mysql.KEEP_ZEROS)
     for statement in make_statements(database, tables, staged):
         database.execute(statement)
     check_owned()
@@ -79,21 +82,30 @@ def commit_changes(
 def make_statements(database: Database, tables: Tables, staged: Staged) -> list[str]:
     """Return the statements that apply the staged changes, in order. Pure except for quoting names."""
     quote, target = database.quote, tables.target
+    is_mysql = database.kind == mysql.KIND
     statements = [f"DELETE FROM {target}"] if staged.truncates else []  # noqa: S608 - names are quoted
     if not staged.columns:
         return statements
     match = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in staged.key)
     code, source = f"s.{quote(CODE)}", f"FROM {tables.staging} s"
     if staged.has_deletes:
-        rows = f"SELECT 1 {source} WHERE {code} = {DELETE} AND {match}"
-        statements.append(f"DELETE FROM {target} AS t WHERE EXISTS ({rows})")  # noqa: S608 - names are quoted
+        condition = f"{code} = {DELETE} AND {match}"
+        statements.append(
+            f"DELETE t FROM {target} AS t, {tables.staging} s WHERE {condition}"
+            if is_mysql
+            else f"DELETE FROM {target} AS t WHERE EXISTS (SELECT 1 {source} WHERE {condition})"  # noqa: S608 - as above
+        )
     for number, kept in enumerate(staged.kept):
         names = [name for name in staged.columns if name not in kept]
         updated = [quote(name) for name in names if name not in staged.key]
         if updated:
-            values = ", ".join(f"{name} = s.{name}" for name in updated)
+            prefix = "t." if is_mysql else ""
+            values = ", ".join(f"{prefix}{name} = s.{name}" for name in updated)
+            condition = f"{code} = {number} AND {match}"
             statements.append(
-                f"UPDATE {target} AS t SET {values} {source} WHERE {code} = {number} AND {match}"  # noqa: S608 - as above
+                f"UPDATE {target} AS t, {tables.staging} s SET {values} WHERE {condition}"  # noqa: S608 - as above
+                if is_mysql
+                else f"UPDATE {target} AS t SET {values} {source} WHERE {condition}"  # noqa: S608 - as above
             )
         columns, selected = (", ".join(f"{prefix}{quote(name)}" for name in names) for prefix in ("", "s."))
         rows = f"SELECT {selected} {source} WHERE {code} = {number}"
@@ -103,8 +115,19 @@ def make_statements(database: Database, tables: Tables, staged: Staged) -> list[
     return statements
 
 
-def _check_count(database: Database, tables: Tables, count: int) -> None:
-    """Raise RetriableError if Spark staged rows twice, which can happen when Spark retries part of a job."""
+def _check_count(database: Database, tables: Tables, staged: Staged) -> None:
+    """Raise RetriableError if Spark staged rows twice, which can happen when Spark retries part of a job.
+
+    Raises DataException if different keys are equal for the database.
+    """
+    count = staged.count
     ((stored,),) = database.query(f"SELECT COUNT(*) FROM {tables.staging}")  # noqa: S608 - names are quoted
     if int(str(stored)) != count:
         raise RetriableError(f"{tables.staging} has {stored} rows, but Spark has staged {count}")
+    if database.kind == mysql.KIND and (
+        equal := mysql.count_equal_keys(database, tables.staging, staged.key)
+    ):
+        raise DataException(
+            f"{tables.target}: {equal} keys of the batch are equal to others, according to the collation of "
+            f"{', '.join(staged.key)}, which may ignore case and accents. Change the collation to a binary one"
+        )

@@ -54,6 +54,12 @@ def to_sql(kind: str, name: str) -> str:
     return ".".join(_quote_part(kind, part) for part in _PART.finditer(name))
 
 
+def split_name(name: str) -> tuple[str | None, str]:
+    """Return the part before the last dot of a name as in a config, or None, and the last part; without quotes."""
+    parts = [next(text for text in part.groups() if text is not None) for part in _PART.finditer(name)]
+    return ".".join(parts[:-1]) or None, parts[-1]
+
+
 def _quote_part(kind: str, part: re.Match[str]) -> str:
     if part["bare"] is not None:
         return part[0]

@@ -6,13 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from kraal.connectors.jdbc.database import SqlFailed, StoredColumn
+from kraal.connectors.jdbc import mysql
+from kraal.connectors.jdbc.database import ROLLED_BACK_STATE, TIMEOUT_STATE, SqlFailed, StoredColumn
 from kraal.connectors.jdbc.names import check_name, parse_kind
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _MAX_CAUSES: Final = 20
+_GENERAL_STATE: Final = "HY000"
+_MYSQL_CONFLICTS: Final = frozenset({1020, 1205})
+"""MySQL's codes of a changed row and of a lock timeout; a retry may succeed, but their SQLSTATE is the general one."""
 
 
 class JdbcSession:
@@ -45,7 +49,7 @@ class JdbcSession:
         """See Database."""
         with self._prepare_statement(f"SELECT * FROM {table} WHERE 1 = 0", ()) as statement:  # noqa: S608 - the name is validated
             metadata = statement.executeQuery().getMetaData()
-            return [
+            columns = [
                 StoredColumn(
                     name=str(metadata.getColumnName(number)),
                     code=int(metadata.getColumnType(number)),
@@ -55,6 +59,7 @@ class JdbcSession:
                 )
                 for number in range(1, int(metadata.getColumnCount()) + 1)
             ]
+        return [mysql.adapt_column(column) for column in columns] if self.kind == mysql.KIND else columns
 
     def get_type(self, spark_type: str) -> str:
         """See Database."""
@@ -139,7 +144,7 @@ def _explain_errors() -> Iterator[None]:
         error: Any = getattr(exc, "java_exception", None)
         if error is None or not _is_sql_exception(error):
             raise
-        raise SqlFailed(str(error.getMessage()), str(error.getSQLState() or "")) from exc
+        raise _describe(error) from exc
 
 
 def find_sql_failure(error: BaseException) -> SqlFailed | None:
@@ -149,15 +154,29 @@ def find_sql_failure(error: BaseException) -> SqlFailed | None:
         if cause is None:
             return None
         if _is_sql_exception(cause):
-            return SqlFailed(str(cause.getMessage()), str(cause.getSQLState() or ""))
+            return _describe(cause)
         cause = cause.getCause()
     return None
 
 
+def _describe(error: Any) -> SqlFailed:
+    """Return the description of a SQLException."""
+    state = str(error.getSQLState() or "")
+    if state == _GENERAL_STATE and int(error.getErrorCode()) in _MYSQL_CONFLICTS:
+        state = ROLLED_BACK_STATE
+    if not state and _is_instance(error, "java.sql.SQLTimeoutException"):
+        state = TIMEOUT_STATE
+    return SqlFailed(str(error.getMessage()), state)
+
+
 def _is_sql_exception(error: Any) -> bool:
+    return _is_instance(error, "java.sql.SQLException")
+
+
+def _is_instance(error: Any, class_name: str) -> bool:
     java_class = error.getClass()
     while java_class is not None:
-        if java_class.getName() == "java.sql.SQLException":
+        if java_class.getName() == class_name:
             return True
         java_class = java_class.getSuperclass()
     return False

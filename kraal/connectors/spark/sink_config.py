@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kraal.config.checks import one_of
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Recommendation, in_group
-from kraal.connectors.jdbc.merge import KIND
+from kraal.connectors.jdbc.merge import KINDS
 from kraal.connectors.jdbc.names import parse_kind
 from kraal.connectors.jdbc.timeouts import TIMEOUTS
 from kraal.connectors.spark.checks import (
@@ -169,8 +169,8 @@ _COLUMNS: Final = in_group(
 _CHANGE_DOCS: Final = {
     "write.mode": "How records change a table of `spark.format=jdbc`. With `append`, each record adds a row. With "
     "`upsert`, a record replaces the row with the same key, and a tombstone deletes it. `cdc` is like `upsert`, for "
-    "Debezium's change events, with or without ExtractNewRecordState. `upsert` and `cdc` require PostgreSQL and values "
-    "with a schema, whose fields are the columns, and write rows exactly once.",
+    "Debezium's change events, with or without ExtractNewRecordState. `upsert` and `cdc` require PostgreSQL, MySQL or "
+    "MariaDB, and values with a schema, whose fields are the columns, and write rows exactly once.",
     "schema.evolution": "What to do with `upsert` and `cdc` if records have fields that the table lacks: `evolve` adds "
     "columns; `fail` fails the task, with an error that names record, column and type; `ignore` leaves out these "
     "values; `dead-letter` sends these records to the dead letter topic. Types of columns are never changed.",
@@ -200,10 +200,14 @@ def find_conflicts(config: Mapping[str, str | None]) -> dict[str, str]:
         return {}
     url = next((value for key, value in config.items() if key.lower() == f"{OPTION}url" and value), "")
     errors = find_missing_dead_letters(config)
-    if url.startswith("jdbc:") and parse_kind(url) != KIND:
+    if url.startswith("jdbc:") and (kind := parse_kind(url)) not in KINDS:
         errors["write.mode"] = (
-            f"write.mode={mode} requires PostgreSQL, but {OPTION}url starts with jdbc:{parse_kind(url)}:"
+            f"write.mode={mode} requires PostgreSQL, MySQL or MariaDB, but {OPTION}url starts with jdbc:{kind}:"
         )
+        if kind == "mariadb":
+            errors["write.mode"] += (
+                f". Use jdbc:mysql:…?permitMysqlScheme and set {OPTION}driver=org.mariadb.jdbc.Driver"
+            )
     return errors
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-import confluent_kafka as ck
 import pytest
 
 from kraal.connectors.spark.sink import SparkSinkConnector
-from kraal.core.ids import ConnectorName, TaskId
-from kraal.engine.api import BatchDone, Failed, Opened, ProofRequest, Stopped, TaskSpec
 from kraal.plugins.api import TopicPartition
 from kraal.proof.result import Verdict
 from scripts.harness.postgresql import PostgreSQL, postgresql
 from tests.fakes.spark.stage import TaskHarness
-from tests.fakes.spark.tasks import JSON_CONVERTER, run_sink
+from tests.fakes.spark.tasks import run_sink
+from tests.fakes.tables.keyed_sinks import KeyedSink
 from tests.fakes.tables.records import (
     Record,
     change_event,
@@ -37,75 +35,10 @@ def database() -> Iterator[PostgreSQL]:
         yield server
 
 
-class Sink:
-    """A sink of one topic, which is started repeatedly."""
-
-    def __init__(self, harness: TaskHarness, database: PostgreSQL, table: str, **changes: str) -> None:
-        self.harness, self.topic = harness, harness.topic()
-        self.name = f"sink-{uuid.uuid4().hex[:8]}"
-        self.config = {
-            "topics": self.topic,
-            "spark.format": "jdbc",
-            **database.options,
-            "jdbc.table": table,
-            "key.converter": JSON_CONVERTER,
-            "value.converter": JSON_CONVERTER,
-            **changes,
-        }
-
-    def produce(self, records: Sequence[Record]) -> int:
-        producer = ck.Producer({"bootstrap.servers": self.harness.address})
-        for key, value in records:
-            encoded = [None if text is None else text.encode() for text in (key, value)]
-            producer.produce(self.topic, key=encoded[0], value=encoded[1], partition=0)
-        assert producer.flush(30) == 0
-        return len(records)
-
-    def write(self, *records: Record) -> None:
-        """Produce records, and run the sink until it has committed them."""
-        run_sink(self.harness, self.config, self.produce(records), name=self.name)
-
-    def fail(self, *records: Record) -> str:
-        """Produce records, and return the trace of the sink's failure."""
-        self.produce(records)
-        observer = self.harness.open(self.name, "SparkSink", self._earliest)
-        observer.expect(Opened)
-        observer.run.next()
-        return observer.expect(Failed).trace
-
-    def write_without_commit(self, *records: Record) -> None:
-        """Produce records and write them; the task is killed before it commits their offsets to Kafka."""
-        count = self.produce(records)
-        observer = self.harness.open(self.name, "SparkSink", self._earliest)
-        observer.expect(Opened)
-        observer.run.next()
-        assert observer.expect(BatchDone).records == count
-        observer.run.cancel()
-        observer.expect(Stopped)
-
-    def prove(self, committed: int) -> tuple[Verdict, list[int], int]:
-        """Return the verdict, the offsets of missing rows, and the number of unexpected rows."""
-        spec = TaskSpec(
-            task=TaskId(ConnectorName(self.name), 0),
-            task_config={},
-            connector_config={"name": self.name, "connector.class": "SparkSink", **self.config},
-        )
-        result = self.harness.engine.open_proof(spec).run(
-            ProofRequest(committed={TopicPartition(self.topic, 0): committed})
-        )
-        differences = result.differences
-        offsets = [offset for span in differences.missing for offset in range(span.first, span.last + 1)]
-        return result.verdict, offsets, differences.unexpected_count
-
-    @property
-    def _earliest(self) -> dict[str, str]:
-        return {"consumer.override.auto.offset.reset": "earliest", **self.config}
-
-
 def test_new_table_has_the_key_and_the_last_value_of_each_key(
     harness: TaskHarness, database: PostgreSQL
 ) -> None:
-    sink = Sink(harness, database, "people", **{"write.mode": "upsert"})
+    sink = KeyedSink(harness, database.options, "people", **{"write.mode": "upsert"})
     sink.write(row(1, "a"), row(2, "b"), row(1, "c"), row(3, "d"), tombstone(3))
     assert database.ask("SELECT id, name FROM people ORDER BY id") == ["1|c", "2|b"]
     assert database.ask("SELECT indexdef FROM pg_indexes WHERE tablename = 'people'") == [
@@ -120,7 +53,7 @@ def test_new_table_has_the_key_and_the_last_value_of_each_key(
 
 def test_batch_is_written_once_despite_a_kill(harness: TaskHarness, database: PostgreSQL) -> None:
     database.ask("CREATE TABLE counted (id INT PRIMARY KEY, name VARCHAR(20), version INT DEFAULT 0)")
-    sink = Sink(harness, database, "counted", **{"write.mode": "upsert"})
+    sink = KeyedSink(harness, database.options, "counted", **{"write.mode": "upsert"})
     sink.write_without_commit(row(1, "a"), row(2, "b"))
     database.ask("UPDATE counted SET version = 7, name = 'changed' WHERE id = 1")
     sink.write(row(2, "c"))  # the task continues at the offset in the database
@@ -162,7 +95,7 @@ def test_change_events_are_applied_with_the_types_of_the_columns(
         payload = {"before": {"id": number} if op == "d" else None, "after": after, "op": op}
         return envelope(struct(field("id", "int16")), {"id": number}), envelope(schema, payload)
 
-    sink = Sink(harness, database, "orders", **{"write.mode": "cdc"})
+    sink = KeyedSink(harness, database.options, "orders", **{"write.mode": "cdc"})
     sink.write(change("r", 1), change("c", 2), change("c", 3))
     sink.write(
         change("u", 1, big="__debezium_unavailable_value", price=encode_decimal(-1)),
@@ -183,17 +116,19 @@ def test_change_events_are_applied_with_the_types_of_the_columns(
 
 def test_new_fields_follow_the_policy(harness: TaskHarness, database: PostgreSQL) -> None:
     database.ask("CREATE TABLE notes (id INT PRIMARY KEY)")
-    strict = Sink(harness, database, "notes", **{"write.mode": "upsert"})
+    strict = KeyedSink(harness, database.options, "notes", **{"write.mode": "upsert"})
     trace = strict.fail(row(1, "a"))
     assert f"{strict.topic}-0@0 does not fit into notes: the table has no column name (string)" in trace
-    evolving = Sink(harness, database, "notes", **{"write.mode": "upsert", "schema.evolution": "evolve"})
+    evolving = KeyedSink(
+        harness, database.options, "notes", **{"write.mode": "upsert", "schema.evolution": "evolve"}
+    )
     evolving.write(row(1, "a"))
     assert database.ask("SELECT id, name FROM notes") == ["1|a"]
 
 
 def test_value_out_of_range_is_named(harness: TaskHarness, database: PostgreSQL) -> None:
     database.ask("CREATE TABLE small (id SMALLINT PRIMARY KEY, name VARCHAR(9))")
-    sink = Sink(harness, database, "small", **{"write.mode": "upsert"})
+    sink = KeyedSink(harness, database.options, "small", **{"write.mode": "upsert"})
     trace = sink.fail(row(40_000, "a"))
     assert "cannot store 40000, the value of the row {'id': 40000}" in trace
 
@@ -201,7 +136,7 @@ def test_value_out_of_range_is_named(harness: TaskHarness, database: PostgreSQL)
 def test_dropped_table_is_reported_until_the_offsets_are_deleted(
     harness: TaskHarness, database: PostgreSQL
 ) -> None:
-    sink = Sink(harness, database, "lost", **{"write.mode": "upsert"})
+    sink = KeyedSink(harness, database.options, "lost", **{"write.mode": "upsert"})
     sink.write(row(1, "a"))
     database.ask("DROP TABLE lost")
     assert "the table lost does not exist, but kraal_sink_offsets has offsets" in sink.fail(row(2, "b"))
@@ -217,7 +152,7 @@ def test_numbers_become_those_of_the_columns(harness: TaskHarness, database: Pos
     )
     types = {"whole": "int8", "price": "int32", "total": "double"}
     schema = struct(field("id", "int32"), *(field(name, kind) for name, kind in types.items()))
-    sink = Sink(harness, database, "numbers", **{"write.mode": "upsert"})
+    sink = KeyedSink(harness, database.options, "numbers", **{"write.mode": "upsert"})
     sink.write(row(1, None, schema, whole=7, price=2, total=2.5))
     assert database.ask("SELECT * FROM numbers") == ["1|7|2|2.50"]
     trace = sink.fail(row(2, None, schema, whole=7, price=2, total=1e9))
@@ -232,7 +167,7 @@ def test_columns_of_a_new_table_store_timestamps_of_both_kinds(
         field("made", "int64", "io.debezium.time.MicroTimestamp"),
         field("sent", "string", "io.debezium.time.ZonedTimestamp"),
     )
-    sink = Sink(harness, database, "moments", **{"write.mode": "upsert"})
+    sink = KeyedSink(harness, database.options, "moments", **{"write.mode": "upsert"})
     for number in (1, 2):
         sink.write(row(number, None, schema, made=1_767_323_045_123_456, sent="2026-01-02T03:04:05Z"))
     expected = "2026-01-02 03:04:05.123456|t"
@@ -241,13 +176,16 @@ def test_columns_of_a_new_table_store_timestamps_of_both_kinds(
 
 def test_values_without_a_schema_are_errors(harness: TaskHarness, database: PostgreSQL) -> None:
     schemaless = {"value.converter.schemas.enable": "false", "errors.tolerance": "all"}
-    sink = Sink(harness, database, "plain", **{"write.mode": "upsert", **schemaless})
+    sink = KeyedSink(harness, database.options, "plain", **{"write.mode": "upsert", **schemaless})
     sink.produce([(row(1, "a")[0], '{"id":1}')])
     database.ask("CREATE TABLE plain (id INT PRIMARY KEY)")
     run_sink(harness, sink.config, 1, name=sink.name)
     assert database.ask("SELECT * FROM plain") == []
-    strict = Sink(
-        harness, database, "plain", **{"write.mode": "upsert", **schemaless, "errors.tolerance": "none"}
+    strict = KeyedSink(
+        harness,
+        database.options,
+        "plain",
+        **{"write.mode": "upsert", **schemaless, "errors.tolerance": "none"},
     )
     assert "its value has no schema" in strict.fail((row(1, "a")[0], '{"id":1}'))
 
@@ -256,7 +194,7 @@ def test_records_with_other_fields_keep_the_columns_of_the_row(
     harness: TaskHarness, database: PostgreSQL
 ) -> None:
     database.ask("CREATE TABLE partial (id INT PRIMARY KEY, name TEXT DEFAULT 'default')")
-    sink = Sink(harness, database, "partial", **{"write.mode": "upsert"})
+    sink = KeyedSink(harness, database.options, "partial", **{"write.mode": "upsert"})
     without_name = struct(field("id", "int32"))
     key = row(2, None)[0]
     sink.write(row(1, "a"), row(2, "b"))
@@ -266,7 +204,7 @@ def test_records_with_other_fields_keep_the_columns_of_the_row(
 
 
 def test_offsets_of_the_database_apply(harness: TaskHarness, database: PostgreSQL) -> None:
-    sink = Sink(harness, database, "restored", **{"write.mode": "upsert"})
+    sink = KeyedSink(harness, database.options, "restored", **{"write.mode": "upsert"})
     sink.write(row(1, "a"), row(2, "b"))
     database.ask(f"UPDATE kraal_sink_offsets SET next_offset = 1 WHERE connector = '{sink.name}'")  # noqa: S608 - a name of the test
     database.ask("DELETE FROM restored WHERE id = 2")  # as after a restore of an earlier backup
@@ -277,7 +215,7 @@ def test_offsets_of_the_database_apply(harness: TaskHarness, database: PostgreSQ
 
 
 def test_deletes_of_debezium_remove_rows(harness: TaskHarness, database: PostgreSQL) -> None:
-    sink = Sink(harness, database, "events", **{"write.mode": "cdc", "id.columns": "id"})
+    sink = KeyedSink(harness, database.options, "events", **{"write.mode": "cdc", "id.columns": "id"})
     sink.write(event("c", 1, "a"), event("c", 2, "b"), event("d", 1))
     assert database.ask("SELECT id, name FROM events") == ["2|b"]
 
@@ -286,7 +224,7 @@ def test_table_is_proved_until_a_row_is_changed(harness: TaskHarness, database: 
     database.ask(
         "CREATE TABLE proved (id INT PRIMARY KEY, name VARCHAR(20), note VARCHAR(20) DEFAULT 'not in the records')"
     )
-    sink = Sink(harness, database, "proved", **{"write.mode": "cdc"})
+    sink = KeyedSink(harness, database.options, "proved", **{"write.mode": "cdc"})
     sink.write(
         *(event("c", number, "a") for number in range(600)), event("u", 5, "b"), event("d", 7), tombstone(7)
     )

@@ -86,7 +86,7 @@ def test_packaged_lock_has_all_groups_and_one_checksum_per_jar() -> None:
             "snowflake",
             "junit",
             *("connect-3.9", "connect-4.0"),
-            "postgresql",
+            *("mysql", "postgresql"),
             "s3a",
             "transforms",
         ),  # for builds and tests

@@ -16,7 +16,6 @@ from kraal.broker.broker import Broker
 from kraal.jars.jars import ensure
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.debezium.mariadb_server import PASSWORD, USER, MariaDB, mariadb
 from tests.integration.java_plugins.flows import (
     RUNNING,
     java_worker,
@@ -25,6 +24,7 @@ from tests.integration.java_plugins.flows import (
     stored_offsets,
     unique_name,
 )
+from tests.tools.mariadb import PASSWORD, USER, MariaDB, mariadb
 
 pytestmark = pytest.mark.slow
 

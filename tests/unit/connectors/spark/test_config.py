@@ -231,7 +231,12 @@ KEYED = {
         (
             {"spark.option.url": "jdbc:oracle:thin:@//localhost/x"},
             "write.mode",
-            "write.mode=upsert requires PostgreSQL, but spark.option.url starts with jdbc:oracle:",
+            "write.mode=upsert requires PostgreSQL, MySQL or MariaDB, but spark.option.url starts with jdbc:oracle:",
+        ),
+        (
+            {"spark.option.url": "jdbc:mariadb://localhost/x"},
+            "write.mode",
+            "Use jdbc:mysql:…?permitMysqlScheme and set spark.option.driver=org.mariadb.jdbc.Driver",
         ),
         (
             {"schema.evolution": "dead-letter"},

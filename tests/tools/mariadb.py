@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,14 +48,33 @@ class MariaDB:
             raise ScriptFailed(f"MariaDB rejected {sql}: {result.stderr.strip()}")
         return result.stdout.splitlines()
 
+    @contextmanager
+    def locked(self, sql: str) -> Iterator[Callable[[], None]]:
+        """Hold the locks of a statement in the database `test`; yield a function that releases them."""
+        with subprocess.Popen(
+            [*self._command("test"), "--unbuffered"],
+            env=dict(self.environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8",
+        ) as process:  # fmt: skip
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f"BEGIN;\n{sql};\nSELECT 'locked';\n")
+            process.stdin.flush()
+            while process.stdout.readline().strip() != "locked":
+                assert process.poll() is None, "the client has ended"
+            yield process.stdin.close
+
     def is_up(self) -> bool:
         """Return whether the server responds."""
         return self._client("SELECT 1", "mysql").returncode == 0
 
-    def _client(self, sql: str, database: str) -> subprocess.CompletedProcess[str]:
+    def _command(self, database: str) -> list[str]:
         address = ("--protocol=tcp", "-h", "127.0.0.1", "-P", str(self.port), "-u", USER, f"-p{PASSWORD}")
+        options = ("--no-defaults", "-N", "-B", "--default-character-set=utf8mb4")
+        return [str(self.programs / "bin" / "mariadb"), *options, *address, database]
+
+    def _client(self, sql: str, database: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(self.programs / "bin" / "mariadb"), "--no-defaults", "-N", "-B", *address, database, "-e", sql],
+            [*self._command(database), "-e", sql],
             env=dict(self.environment), capture_output=True, encoding="utf-8", check=False, timeout=TIMEOUT_S,
         )  # fmt: skip
 
