@@ -81,11 +81,15 @@ class PollTimer:
         """The interval of the scheduled poll, if it is shared with other tasks."""
 
     def set_next(self, executor: Executor, *, soon: bool) -> None:
-        """Call `poll` after the executor's pause (if `soon`), after its wait, or after its poll interval."""
-        if soon:
-            self._set_together(executor.pause_s, executor)
+        """Call `poll` after the executor's pause if `soon` and it has one.
+
+        Otherwise, wait for data on a waiting thread. If that is not possible, poll at once if `soon`, or after the poll
+        interval. On the timer thread, the poll would queue behind those of other tasks.
+        """
+        if soon and (pause_s := executor.pause_s):
+            self._set_together(pause_s, executor)
         elif not (executor.can_wait and self._wait()):
-            self._set_together(executor.poll_interval_s, executor)
+            self._set_together(0.0 if soon else executor.poll_interval_s, executor)
 
     def is_current(self, number: int) -> bool:
         """Return whether the poll with this number is still scheduled; reliable only under the lock of the run."""
