@@ -52,6 +52,7 @@ from scripts.bench.data import (
     spark_cluster,
     tables,
     tables_cdc,
+    tables_day,
     tables_latency,
     transforms,
 )
@@ -75,6 +76,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "tables": tables,
     "tables-cdc": tables_cdc,
     "tables-latency": tables_latency,
+    "tables-day": tables_day,
     "ledger": ledger,
     "prove": prove,
     "prove-damaged": prove_damaged,

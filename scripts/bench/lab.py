@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kraal.broker.broker import Broker, free_port
 from scripts.harness.clusters import Cluster
+from scripts.harness.java_connect import CURRENT
 from scripts.harness.lines import LINE_BYTES_ON_DISK, size, write_lines
 from scripts.harness.processes import wait_until
 from scripts.harness.topics import Reader, create_topic
@@ -86,11 +87,14 @@ class Lab:
         self._stack.callback(worker.stop)
         return worker
 
-    def cluster(self, kind: str, extra: Mapping[str, str] | None = None) -> Cluster:
-        """Create a cluster of `java` or `kraal` workers without starting it; it is stopped with the lab."""
+    def cluster(self, kind: str, extra: Mapping[str, str] | None = None, version: str = CURRENT) -> Cluster:
+        """Create a cluster of `java` or `kraal` workers without starting it; it is stopped with the lab.
+
+        `version` is that of Java workers.
+        """
         say(f"creating a cluster of {kind} workers")
         name = self.new_name(f"cluster-{kind}")
-        cluster = Cluster(kind, self.broker, self.directory / name, name, extra)
+        cluster = Cluster(kind, self.broker, self.directory / name, name, extra, version)
         self._stack.callback(cluster.stop)
         return cluster
 

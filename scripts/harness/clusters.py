@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kraal.broker.broker import Broker
 from scripts.harness.group import RUNNING, Rebalance, Status, Statuses, read_rebalances
+from scripts.harness.java_connect import CURRENT
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.workers import START_TIMEOUT_S, Worker, distributed
 
@@ -22,10 +23,19 @@ class Cluster:
     """The workers of one group. Not thread-safe."""
 
     def __init__(
-        self, kind: str, broker: Broker, directory: Path, group: str, extra: Mapping[str, str] | None = None
+        self,
+        kind: str,
+        broker: Broker,
+        directory: Path,
+        group: str,
+        extra: Mapping[str, str] | None = None,
+        version: str = CURRENT,
     ) -> None:
-        """Create a cluster of `java` or `kraal` workers without starting it; `extra` has properties of all workers."""
-        self.kind = kind
+        """Create a cluster of `java` or `kraal` workers without starting it.
+
+        `extra` has properties of all workers, and `version` is that of Java workers.
+        """
+        self.kind, self._version = kind, version
         self.group = group
         self.workers: list[Worker] = []
         """Started workers that were not stopped with `end`, `kill` or `stop`."""
@@ -49,7 +59,13 @@ class Cluster:
         directory.mkdir(parents=True)
         self._started += 1
         worker = distributed(
-            self.kind, self._broker.bootstrap, directory, group=self.group, port=port, extra=self._extra
+            self.kind,
+            self._broker.bootstrap,
+            directory,
+            group=self.group,
+            port=port,
+            extra=self._extra,
+            version=self._version,
         )
         self.workers.append(worker)
         return worker

@@ -100,11 +100,12 @@ def distributed(
     group: str,
     port: int | None = None,
     extra: Mapping[str, str] | None = None,
+    version: str = CURRENT,
 ) -> Worker:
     """Start a distributed worker of `group`, `java` or `kraal`, with its files in `directory`.
 
     The group's topics are `GROUP-config`, `GROUP-offset` and `GROUP-status`. `port` is the REST port, by default a free
-    port.
+    port. `version` is that of a Java worker.
     """
     port = port or free_port()
     settings = _common_properties(bootstrap, port) | {"group.id": group}
@@ -116,7 +117,13 @@ def distributed(
     properties = write_properties(directory / "worker.properties", settings | dict(extra or {}))
     if kind == "java":
         return _start_java(
-            "ConnectDistributed", "Java distributed", directory, properties, port, REBALANCE_TIMEOUT_S
+            "ConnectDistributed",
+            "Java distributed",
+            directory,
+            properties,
+            port,
+            REBALANCE_TIMEOUT_S,
+            version,
         )
     return Worker(
         "Kraal distributed",

@@ -5,7 +5,8 @@ connectors have `exactly.once.support=required`. Producer settings and transacti
 so each poll is one transaction. The transfer is complete when a consumer with `isolation.level=read_committed` can read
 the last line; the consumer's end offset is fetched every 20 ms. Records/s is lines divided by the time since the task's
 first RUNNING in the status topic, because the first transaction may contain much of the file. "From creation" starts
-with the POST. After each round, the topic must have each line of the file once, in order.
+with the POST. After each round, the topic must have each line of the file once, in order. Kraal's rate is also compared
+with that of Kafka's own `kafka-producer-perf-test` with transactions of 100 ms.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
+from scripts.bench.data.limits import PRODUCER_TOOL, compare_with_tool, measure_producer
 from scripts.bench.data.source import check, transfer
 from scripts.bench.lab import Lab, measure_alternately, say
 from scripts.bench.report import Case, Target
@@ -49,11 +51,14 @@ def run(lab: Lab) -> list[Case]:
     def column(kind: str, index: int) -> list[float]:
         return [row[index] for row in rows.get(kind, [])]
 
+    transactions = ("--transactional-id", "limit", "--transaction-duration-ms", "100")
+    limits = [measure_producer(lab, {}, *transactions) for _ in range(lab.options.times(2, 1))]
     rates, creates, sizes = ((column("java", index), column("kraal", index)) for index in range(3))
     return [
         Case("exactly once", "records/s", *rates, more_is_better=True, wanted=Target(ratio=3.0)),
         Case("  from creation until all records are committed", "s", *creates),
         Case("  lines per transaction, mean", "lines", *sizes, more_is_better=True),
+        compare_with_tool(PRODUCER_TOOL, limits, rates[1]),
     ]
 
 

@@ -4,7 +4,7 @@ Java's FileStreamSource fills one topic with default producer settings and one w
 are both up and warm. Records/s is records divided by the time from the POST that creates the connector until the file
 has its full size, checked every 10 ms. The file must then equal the source file. For the directory, Kraal's sink is
 SparkSink with text files, whose concatenation must equal the source file. Java has no such sink, so this case is
-compared with Java's FileStreamSink.
+compared with Java's FileStreamSink. Kraal's rates are also compared with Kafka's own `kafka-consumer-perf-test`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from scripts.bench.data.limits import CONSUMER_TOOL, compare_with_tool, measure_consumer
 from scripts.bench.data.source import transfer
 from scripts.bench.lab import TRANSFER_TIMEOUT_S, Lab, measure_alternately, say, sink_config
 from scripts.bench.report import Case, Target
@@ -54,6 +55,9 @@ def run(lab: Lab) -> list[Case]:
         rows = measure_alternately(workers, lab.options.times(3, 1), measure)
         java, kraal = ([row[0] for row in rows.get(kind, [])] for kind in ("java", "kraal"))
         cases.append(Case(name, "records/s", java, kraal, more_is_better=True, wanted=wanted))
+    for topic, case in zip((plain_topic, compressed_topic, plain_topic), cases.copy(), strict=True):
+        limits = [measure_consumer(lab, topic) for _ in range(lab.options.times(2, 1))]
+        cases.insert(cases.index(case) + 1, compare_with_tool(CONSUMER_TOOL, limits, case.kraal))
     return cases
 
 

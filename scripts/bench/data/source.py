@@ -2,7 +2,8 @@
 
 The Java and the Kraal worker are both up and warm. The end offset of the topic is fetched every 20 ms. Records/s is
 lines divided by the time from the last check that finds the topic empty to the first check that finds it full. "From
-creation" starts with the POST.
+creation" starts with the POST. With the same settings, Kraal's rate is also compared with that of Kafka's own
+`kafka-producer-perf-test`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from scripts.bench.data.limits import PRODUCER_TOOL, compare_with_tool, measure_producer
 from scripts.bench.lab import TRANSFER_TIMEOUT_S, Lab, measure_alternately, say, source_config
 from scripts.bench.report import Case, Target
 from scripts.harness.lines import sha256
@@ -47,7 +49,9 @@ def _measure(lab: Lab, file: Path, name: str, settings: dict[str, str], wanted: 
             check(lab, kind, topic, lines, expected)
         return [lines / seconds, from_create]
 
-    rows = measure_alternately(workers, lab.options.times(2, 1), measure)
+    rounds = lab.options.times(2, 1)
+    rows = measure_alternately(workers, rounds, measure)
+    limits = [measure_producer(lab, settings) for _ in range(rounds if settings else 0)]
     for worker in workers.values():
         worker.stop()
 
@@ -55,10 +59,11 @@ def _measure(lab: Lab, file: Path, name: str, settings: dict[str, str], wanted: 
         return [row[index] for row in rows.get(kind, [])]
 
     rates, creates = ((column("java", index), column("kraal", index)) for index in (0, 1))
-    return [
+    cases = [
         Case(name, "records/s", *rates, more_is_better=True, wanted=wanted),
         Case("  from creation until all records are in Kafka", "s", *creates),
     ]
+    return [*cases, compare_with_tool(PRODUCER_TOOL, limits, rates[1])] if limits else cases
 
 
 def transfer(

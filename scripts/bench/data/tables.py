@@ -28,6 +28,8 @@ from scripts.harness.topics import create_topic
 from scripts.harness.workers import Worker
 
 COMMIT_INTERVAL_MS: Final = 5_000
+JAVA_VERSION: Final = "4.3.0"
+"""The last version of Connect on which Apache Iceberg's connector 1.12 runs (KAFKA-20297)."""
 TIMEOUT_S: Final = 600.0
 _CHECK_INTERVAL_S: Final = 0.05
 _CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
@@ -98,7 +100,8 @@ def _start_java(lab: Lab) -> Worker:
     path.mkdir(parents=True)
     for jar in (*ensure("iceberg"), *(jar for pattern in _JARS for jar in pyspark_jars(pattern))):
         shutil.copy(jar, path)
-    cluster = lab.cluster("java", {"plugin.path": str(path.parent), "plugin.discovery": "service_load"})
+    settings = {"plugin.path": str(path.parent), "plugin.discovery": "service_load"}
+    cluster = lab.cluster("java", settings, JAVA_VERSION)
     cluster.start(1)
     wait_until_idle(cluster.workers[0])
     return cluster.workers[0]
@@ -147,7 +150,7 @@ def _drain(lab: Lab, worker: Worker, config: Mapping[str, str], warehouse: Path,
     worker.rest.create(connector, config)
     wait_until(
         f"the table of {worker.name} had {count} records",
-        lambda: _count_records(warehouse) >= count,
+        lambda: worker.rest.is_running(connector) and _count_records(warehouse) >= count,
         timeout_s=TIMEOUT_S,
         every_s=_CHECK_INTERVAL_S,
         program=worker.process,
