@@ -219,7 +219,8 @@ def _get_time(entry: Table) -> tuple[int, int]:
 def _get_latest(entries: Sequence[Table]) -> Table:
     """Return the entry with the latest version.
 
-    The clocks of writers may differ, so their times decide only if no entry has the other's version as an older commit.
+    An entry is outdated if another one lists its version among its older commits. Times decide only between the others,
+    because the clocks of writers may differ.
     """
     older_versions = {commit["version"] for entry in entries for commit in entry["commits"][1:]}
     return max([each for each in entries if each["version"] not in older_versions] or entries, key=_get_time)

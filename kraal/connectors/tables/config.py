@@ -47,7 +47,9 @@ PARTITION_BY: Final = "partition.by"
 SORT_BY: Final = "sort.by"
 PROPERTIES_PREFIX: Final = "table.properties."
 STORAGE_PREFIX: Final = "delta.storage."
-CATALOG_TYPES: Final = ("sql", "rest")
+CATALOG_TYPES: Final = ("sql", "rest", "hive", "glue")
+CATALOG_PACKAGES: Final = {"hive": "thrift", "glue": "boto3"}
+"""The packages that types of catalogs require in addition to those of the extra `lake`."""
 _MAX_BATCH_RECORDS: Final = 10_000_000
 _NAME: Final = re.compile(r"[^.\s/\\]+(\.[^.\s/\\]+)+")
 _URL_SCHEMES: Final = ("file://", "s3://", "s3a://")
@@ -115,6 +117,13 @@ def _require_warehouse(name: str, values: Mapping[str, object]) -> Recommendatio
             f"Missing configuration {name}: a catalog of type sql requires the location of its tables, such as "
             "file:///lake"
         )
+    return Recommendation()
+
+
+def _require_uri(name: str, values: Mapping[str, object]) -> Recommendation:
+    catalog_type = values.get(f"{CATALOG_PREFIX}type")
+    if catalog_type not in {None, "glue"} and not values.get(name):
+        raise ValueError(f"Missing configuration {name}: a catalog of type {catalog_type} requires its URL")
     return Recommendation()
 
 
@@ -288,11 +297,14 @@ ICEBERG_SINK: Final = ConfigDef(
         Key(
             name=f"{CATALOG_PREFIX}uri",
             type=ConfigType.STRING,
-            validator=non_empty,
+            default=None,
+            validator=unless_null(non_empty),
             importance=Importance.HIGH,
-            doc="URL of the catalog: for `sql`, that of a database as in SQLAlchemy, such as "
-            "`sqlite:////lake/catalog.db`. All other keys that start with `iceberg.catalog.` are passed on to "
-            "pyiceberg without this prefix, such as `iceberg.catalog.s3.endpoint`.",
+            recommender=_require_uri,
+            doc="URL of the catalog; required unless the type is `glue`. For `sql`, the URL of a database as in "
+            "SQLAlchemy, such as `sqlite:////lake/catalog.db`; for `hive`, such as `thrift://metastore:9083`. All "
+            "other keys that start with `iceberg.catalog.` are passed on to pyiceberg without this prefix, such as "
+            "`iceberg.catalog.s3.endpoint`.",
         ),
         Key(
             name=f"{CATALOG_PREFIX}warehouse",

@@ -170,7 +170,8 @@ class DeltaLakeTable(LakeTable):
             )
 
     @override
-    def maintain(self) -> str:
+    def maintain(self, *, removes_orphans: bool = False) -> str:
+        del removes_orphans  # `vacuum` always does
         with _explain_errors(self.name):
             table = self._load_table()
             if table is None:

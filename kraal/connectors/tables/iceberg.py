@@ -18,6 +18,7 @@ from typing_extensions import override
 from kraal.connectors.tables.iceberg_expiry import expire_snapshots
 from kraal.connectors.tables.iceberg_files import rewrite_files, sort_rows
 from kraal.connectors.tables.iceberg_maintenance import compact_files
+from kraal.connectors.tables.iceberg_orphans import remove_orphans
 from kraal.connectors.tables.iceberg_reports import ROWS, describe_metadata, format_row_counts
 from kraal.connectors.tables.layout import DEFAULT_LAYOUT, TableLayout
 from kraal.connectors.tables.merge import RowCounts
@@ -30,10 +31,15 @@ _NO_RETRIES: Final = {"commit.retry.num-retries": "0"}
 """pyiceberg would repeat a commit after a conflict without comparing the offsets."""
 _NEW_TABLE: Final = {"write.metadata.delete-after-commit.enabled": "true"}
 """Properties of new tables: each commit writes a metadata file, and by default Iceberg keeps all of them."""
+_HIVE_LOCKS: Final = {"lock-check-max-wait-time": "0.5", "lock-check-retries": "20"}
+"""By default, pyiceberg waits for two, four and eight seconds while another task holds the lock of a table."""
 _CATALOG_TABLES: Final = 2
 """The number of tables in which pyiceberg keeps an SQL catalog."""
 _RETRIABLE: Final = frozenset(
     {
+        "botocore.exceptions.ConnectionError",
+        "botocore.exceptions.HTTPClientError",
+        "thrift.transport.TTransport.TTransportException",
         "sqlalchemy.exc.OperationalError",
         "sqlalchemy.exc.InterfaceError",
         "pyiceberg.exceptions.CommitStateUnknownException",
@@ -155,7 +161,7 @@ class IcebergTable(LakeTable):
             transaction.commit_transaction()
 
     @override
-    def maintain(self) -> str:
+    def maintain(self, *, removes_orphans: bool = False) -> str:
         with _explain_errors(self.name):
             table = self._load_table()
             if table is None or table.current_snapshot() is None:
@@ -169,6 +175,8 @@ class IcebergTable(LakeTable):
             table = self._load_table()
             with self._detect_deleted_files(table):
                 expired_count, deleted_count = expire_snapshots(table)
+                if removes_orphans:
+                    deleted_count += remove_orphans(table, self._load_table)
         return (
             f"compacted {file_count} files, expired {expired_count} snapshots, deleted {deleted_count} files"
         )
@@ -241,6 +249,8 @@ def make_catalog(name: str, properties: Mapping[str, str]) -> Any:
     """Open a catalog; the directory of an SQLite database is created. Raises the errors of pyiceberg."""
     from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - heavy
 
+    if properties.get("type") == "hive":
+        return load_catalog(name, **{**_HIVE_LOCKS, **properties})
     if properties.get("type") != "sql":
         return load_catalog(name, **properties)
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - heavy

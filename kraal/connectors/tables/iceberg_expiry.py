@@ -38,7 +38,7 @@ def expire_snapshots(table: Any) -> tuple[int, int]:
     if not expired:
         return 0, 0
     unused = set[str]()
-    if table.properties.get(_MAY_DELETE, "true").lower() != "false":
+    if may_delete(table):
         unused = list_files(expired, io) - list_files(_choose_compared(metadata, expired), io)
         ids = {snapshot.snapshot_id for snapshot in expired}
         statistics = [*metadata.statistics, *metadata.partition_statistics]
@@ -53,7 +53,7 @@ def expire_snapshots(table: Any) -> tuple[int, int]:
         update.by_ids([snapshot.snapshot_id for snapshot in expired]).commit()
     except ValueError as exc:  # another maintenance has removed a snapshot
         raise Conflict(f"{table.name()}: the snapshots have changed") from exc
-    return len(expired), _delete(io, unused)
+    return len(expired), delete_files(io, unused)
 
 
 def choose_expired(metadata: Any, now_ms: int) -> list[Any]:
@@ -133,7 +133,12 @@ def list_files(snapshots: Iterable[Any], io: Any) -> set[str]:
     return {*manifest_lists, *manifests, *files}
 
 
-def _delete(io: Any, paths: Iterable[str]) -> int:
+def may_delete(table: Any) -> bool:
+    """Return whether no other table has files of this one, according to its property `gc.enabled`."""
+    return str(table.properties.get(_MAY_DELETE, "true")).lower() != "false"
+
+
+def delete_files(io: Any, paths: Iterable[str]) -> int:
     """Delete files; return the number of deleted ones."""
     deleted_count, errors = 0, list[str]()
     for path in sorted(paths):

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Final
 
 from kraal.connectors.tables.table import Conflict, LakeTable
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 
 _MAX_ATTEMPTS: Final = 3
 _STOP_TIMEOUT_S: Final = 5.0
+_ORPHANS_INTERVAL_S: Final = 86_400.0
+"""Time between two removals of files that belong to no version, which read all metadata of a table."""
 
 
 class Maintenance:
@@ -34,6 +37,7 @@ class Maintenance:
         """Create an object; `interval_s` is the time between two starts, or 0 for no maintenance."""
         self._interval_s, self._open_table, self._now = interval_s, open_table, now
         self._due_s = now() + interval_s
+        self._orphans_due_s = self._due_s
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -45,9 +49,11 @@ class Maintenance:
         self._due_s = self._now() + self._interval_s
         names = sorted(list_tables())
         if names:
-            self._thread = threading.Thread(
-                target=self._maintain, args=(names,), name="table maintenance", daemon=True
-            )
+            removes_orphans = self._now() >= self._orphans_due_s
+            if removes_orphans:
+                self._orphans_due_s = self._now() + _ORPHANS_INTERVAL_S
+            maintain = partial(self._maintain, names, removes_orphans=removes_orphans)
+            self._thread = threading.Thread(target=maintain, name="table maintenance", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
@@ -56,25 +62,25 @@ class Maintenance:
         if self._thread is not None:
             self._thread.join(_STOP_TIMEOUT_S)
 
-    def _maintain(self, names: Collection[str]) -> None:
+    def _maintain(self, names: Collection[str], *, removes_orphans: bool) -> None:
         for name in names:
             if self._stopped.is_set():
                 return
             start_s = time.monotonic()
             try:
                 with self._open_table(name) as table:
-                    result = maintain_table(table)
+                    result = maintain_table(table, removes_orphans=removes_orphans)
             except Exception as exc:  # noqa: BLE001 - the task continues without maintenance
                 log.warning("%s: Maintenance has failed and is repeated later: %s", name, exc)
             else:
                 log.info("%s: Maintained the table in %.1f s: %s", name, time.monotonic() - start_s, result)
 
 
-def maintain_table(table: LakeTable) -> str:
-    """Maintain a table, and return what was done. Raises Conflict, RetriableError and errors of the library."""
+def maintain_table(table: LakeTable, *, removes_orphans: bool = False) -> str:
+    """Maintain a table; see `LakeTable.maintain`. Raises Conflict, RetriableError and errors of the library."""
     for attempt in range(_MAX_ATTEMPTS):
         try:
-            return table.maintain()
+            return table.maintain(removes_orphans=removes_orphans)
         except Conflict:
             if attempt == _MAX_ATTEMPTS - 1:
                 raise

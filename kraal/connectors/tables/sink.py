@@ -20,6 +20,7 @@ from kraal import __version__
 from kraal.connectors.pass_through import PassThroughConnector
 from kraal.connectors.tables.config import (
     CATALOG,
+    CATALOG_PACKAGES,
     CATALOG_PREFIX,
     DELTA_SINK,
     ICEBERG_SINK,
@@ -199,6 +200,12 @@ class TableSinkConnector(PassThroughConnector):
         if importlib.util.find_spec(cls.package) is None:
             errors["table"] = (
                 f"The package {cls.package} is not installed on the worker: pip install 'kraal[lake]'"
+            )
+        catalog_type = config.get(f"{CATALOG_PREFIX}type") or ""
+        if (package := CATALOG_PACKAGES.get(catalog_type)) and importlib.util.find_spec(package) is None:
+            errors[f"{CATALOG_PREFIX}type"] = (
+                f"A catalog of type {catalog_type} requires the package {package}, which is not installed on the "
+                f"worker: pip install 'pyiceberg[{catalog_type}]'"
             )
         return [
             replace(value, errors=(*value.errors, errors[value.name])) if value.name in errors else value

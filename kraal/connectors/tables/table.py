@@ -111,8 +111,9 @@ class LakeTable(Protocol):
     def set_offsets(self, state: TableState, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Replace the offsets of partitions; None removes an offset. Raises Conflict."""
 
-    def maintain(self) -> str:
+    def maintain(self, *, removes_orphans: bool = False) -> str:
         """Compact small files, and remove old versions as the properties of the table require; return what was done.
 
-        The offsets and the rows stay. Raises Conflict.
+        `removes_orphans` is whether to look for files that belong to no version, such as those of failed commits. The
+        offsets and the rows stay. Raises Conflict.
         """

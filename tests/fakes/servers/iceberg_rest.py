@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,14 +15,14 @@ from kraal.jars.directories import pyspark_jars
 from kraal.jars.jars import ensure
 from kraal.jars.java import find_java
 from kraal.jars.java_module import compile_jar
-from scripts.harness.processes import wait_until
+from scripts.harness.processes import Running, wait_until
 
 START_TIMEOUT_S: Final = 120.0
 _SOURCES: Final = Path(__file__).parents[3] / "java" / "src" / "catalog"
 
 
 @contextmanager
-def iceberg_rest(directory: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def iceberg_rest(directory: Path) -> Iterator[tuple[str, Running]]:
     """Run a catalog with its tables in `directory`; yield its URL and its process."""
     # Spark provides Hadoop, Jetty and Jackson.
     jars = [*ensure("iceberg-rest"), *ensure("iceberg-tests"), *pyspark_jars("*.jar")]
@@ -39,8 +38,7 @@ def iceberg_rest(directory: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]
         str(port),
         (directory / "warehouse").as_uri(),
     ]
-    with (directory / "catalog.log").open("wb") as output:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+    process = Running(command, log=directory / "catalog.log", cwd=directory, env=os.environ)
     url = f"http://127.0.0.1:{port}"
 
     def is_up() -> bool:
@@ -49,8 +47,7 @@ def iceberg_rest(directory: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]
         return False
 
     try:
-        wait_until("the catalog responded", is_up, timeout_s=START_TIMEOUT_S)
+        wait_until("the catalog responded", is_up, timeout_s=START_TIMEOUT_S, program=process)
         yield url, process
     finally:
         process.kill()
-        process.wait()

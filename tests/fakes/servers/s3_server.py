@@ -1,4 +1,4 @@
-"""An S3 server on loopback: moto, in a separate environment so that its dependencies do not affect Kraal's."""
+"""A server of S3 and Glue on loopback: moto, in a separate environment whose packages do not affect Kraal's."""
 
 from __future__ import annotations
 

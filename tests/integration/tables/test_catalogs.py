@@ -1,4 +1,4 @@
-"""Tests for tables in catalogs and object stores on servers: REST, PostgreSQL and S3."""
+"""Tests for tables in catalogs and object stores on servers: REST, Hive, Glue, PostgreSQL and S3."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from kraal.connectors.tables.maintenance import maintain_table
 from kraal.connectors.tables.table import LakeTable
 from kraal.plugins.api import RetriableError
 from scripts.harness.postgresql import PASSWORD, USER, PostgreSQL, postgresql
+from tests.fakes.servers.hive_metastore import hive_metastore
 from tests.fakes.servers.iceberg_rest import iceberg_rest
 from tests.fakes.servers.s3_server import S3Server, s3_server
 from tests.fakes.tables.records import ROW, event, row, struct
@@ -29,7 +30,7 @@ from tests.unit.connectors.tables.test_concurrency import write_concurrently
 pytestmark = pytest.mark.ci
 
 BUCKET = "lake"
-KINDS = ["iceberg-rest", "iceberg-postgresql-s3", "delta-s3"]
+KINDS = ["iceberg-rest", "iceberg-hive", "iceberg-glue-s3", "iceberg-postgresql-s3", "delta-s3"]
 
 
 @dataclass
@@ -62,6 +63,12 @@ def catalog_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def metastore_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with hive_metastore(tmp_path_factory.mktemp("hive")) as (uri, _):
+        yield uri
+
+
+@pytest.fixture(scope="module")
 def database() -> Iterator[PostgreSQL]:
     with postgresql() as server:
         yield server
@@ -86,6 +93,9 @@ def make_lake(request: pytest.FixtureRequest, path: Path, connections: ExitStack
     if kind == "iceberg-rest":
         catalog = {"type": "rest", "uri": request.getfixturevalue("catalog_url")}
         return ServedLake("iceberg", path, f"shop.{name}", catalog, connections)
+    if kind == "iceberg-hive":
+        catalog = {"type": "hive", "uri": request.getfixturevalue("metastore_uri")}
+        return ServedLake("iceberg", path, f"shop.{name}", catalog, connections)
     store: S3Server = request.getfixturevalue("store")
     if kind == "delta-s3":
         options = {
@@ -97,16 +107,25 @@ def make_lake(request: pytest.FixtureRequest, path: Path, connections: ExitStack
             "aws_conditional_put": "etag",
         }
         return ServedLake("delta", path, f"s3://{BUCKET}/{name}", options)
-    database: PostgreSQL = request.getfixturevalue("database")
     catalog = {
-        "type": "sql",
-        "uri": f"postgresql+pg8000://{USER}:{quote(PASSWORD)}@127.0.0.1:{database.port}/{database.database}",
         "warehouse": f"s3://{BUCKET}/warehouse",
         "s3.endpoint": store.url,
         "s3.region": "us-east-1",
         "s3.access-key-id": "nobody",
         "s3.secret-access-key": "nothing",
     }
+    if kind == "iceberg-glue-s3":
+        catalog |= {
+            "type": "glue",
+            "glue.endpoint": store.url,
+            "glue.region": "us-east-1",
+            "glue.access-key-id": "nobody",
+            "glue.secret-access-key": "nothing",
+        }
+        return ServedLake("iceberg", path, f"shop.{name}", catalog, connections)
+    database: PostgreSQL = request.getfixturevalue("database")
+    address = f"127.0.0.1:{database.port}/{database.database}"
+    catalog |= {"type": "sql", "uri": f"postgresql+pg8000://{USER}:{quote(PASSWORD)}@{address}"}
     # Creates the catalog. If several tasks do so at once, pyiceberg leaves the connections of failed attempts open.
     make_catalog("iceberg", catalog).close()
     return ServedLake("iceberg", path, f"shop.{name}", catalog, connections)
@@ -138,12 +157,12 @@ def test_small_files_are_compacted(lake: Lake) -> None:
     assert (lake.names(), lake.offset()) == (dict.fromkeys(range(6), "a"), 6)
 
 
-def test_records_wait_for_a_catalog_that_is_away(tmp_path: Path) -> None:
-    with ExitStack() as connections, iceberg_rest(tmp_path) as (url, process):
-        lake = ServedLake("iceberg", tmp_path, "shop.orders", {"type": "rest", "uri": url}, connections)
+@pytest.mark.parametrize(("kind", "start"), [("rest", iceberg_rest), ("hive", hive_metastore)])
+def test_records_wait_for_a_catalog_that_is_away(kind: str, start: Any, tmp_path: Path) -> None:
+    with ExitStack() as connections, start(tmp_path) as (url, process):
+        lake = ServedLake("iceberg", tmp_path, "shop.orders", {"type": kind, "uri": url}, connections)
         writer = lake.writer("append")
         writer.write(row(1, "a"))
         process.kill()
-        process.wait()
         with pytest.raises(RetriableError, match="the catalog or the storage is not available"):
             writer.write(row(2, "b"), start=1)

@@ -30,12 +30,13 @@ class FakeTable:
 
     def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)
-        self.count = 0
+        self.count, self.removals = 0, list[bool]()
         self.may_end = threading.Event()
         self.may_end.set()
 
-    def maintain(self) -> str:
+    def maintain(self, *, removes_orphans: bool = False) -> str:
         """Raise the next error, or wait until it may end."""
+        self.removals.append(removes_orphans)
         self.count += 1
         if self.errors:
             raise self.errors.pop(0)
@@ -248,6 +249,11 @@ def test_maintenance_starts_after_the_interval_and_not_twice() -> None:
     assert table.count == 1
     maintenance.start_if_due(lambda: ())
     assert table.count == 1, "no table is maintained by this task"
+    for pause_s in (60, 86_400):
+        now_s += pause_s
+        maintenance.start_if_due(lambda: ["t"])
+        wait_for_end(maintenance)
+    assert table.removals == [True, False, True], "unused files are removed once a day"
     maintenance.stop()
 
 

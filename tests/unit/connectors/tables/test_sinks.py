@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kraal.connectors.tables.config import CATALOG_PACKAGES
 from kraal.connectors.tables.delta import DeltaLakeTable
 from kraal.connectors.tables.iceberg import IcebergTable
 from kraal.connectors.tables.sink import (
@@ -263,9 +264,9 @@ def test_invalid_value_is_an_error(
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("iceberg.catalog.type", "memory", "String must be one of: sql, rest"),
+        ("iceberg.catalog.type", "memory", "String must be one of: sql, rest, hive, glue"),
         ("iceberg.catalog.type", None, "Missing required configuration"),
-        ("iceberg.catalog.uri", None, "Missing required configuration"),
+        ("iceberg.catalog.uri", None, "a catalog of type sql requires its URL"),
         ("iceberg.catalog.warehouse", None, "a catalog of type sql requires the location of its tables"),
     ],
 )
@@ -299,6 +300,21 @@ def test_missing_package_is_an_error_that_names_the_extra(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert "pip install 'kraal[lake]'" in find_errors(lake, config)["table"]
+
+
+@pytest.mark.parametrize(("catalog_type", "package"), CATALOG_PACKAGES.items())
+def test_missing_client_of_a_catalog_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, catalog_type: str, package: str
+) -> None:
+    config = {
+        "table": "shop.orders",
+        "iceberg.catalog.type": catalog_type,
+        "iceberg.catalog.uri": "thrift://a:1",
+    }
+    lake = Lake("iceberg", tmp_path)
+    assert find_errors(lake, config) == {}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == package else object())
+    assert f"pip install 'pyiceberg[{catalog_type}]'" in find_errors(lake, config)["iceberg.catalog.type"]
 
 
 def test_task_sets_the_pace_of_its_batches(lake: Lake, config: dict[str, str]) -> None:
