@@ -39,6 +39,8 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         "tests/fakes/tables",
         "tests/fakes/workers",
         "tests/integration/spark/test_once.py",
+        "tests/tools/debian.py",
+        "tests/tools/mariadb.py",
     ),
     "tests/integration/converters": (
         *_PACKAGING,
@@ -85,6 +87,7 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         "kraal/plugins",
         "scripts/harness",
         "tests/fakes/workers",
+        "tests/tools/mariadb.py",
     ),
     "tests/integration/java_plugins/test_faults": (
         *_PACKAGING,
@@ -174,10 +177,12 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         "kraal/java_plugins",
         "kraal/plugins",
         "scripts/harness",
+        "tests/fakes/servers",
         "tests/fakes/tables",
         "tests/integration/java_plugins/debezium",
         "tests/lake-reader.lock",
-        "tests/tools/read_table.py",
+        "tests/s3-server.lock",
+        "tests/tools",
     ),
     "tests/integration/test_demo": (
         "scripts",
