@@ -36,7 +36,8 @@ class Sqlite:
             rows = self.connection.execute(sql, values).fetchall()
         return [tuple(None if value is None else str(value) for value in row) for row in rows]
 
-    def list_tables(self, prefix: str) -> Sequence[str]:
+    def list_tables(self, prefix: str, catalog: str | None = None) -> Sequence[str]:
+        del catalog
         result = self.query("SELECT name FROM sqlite_master WHERE type = 'table'")
         return [str(name) for (name,) in result if str(name).startswith(prefix)]
 

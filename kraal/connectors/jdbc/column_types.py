@@ -63,8 +63,7 @@ def to_arrow(column: StoredColumn) -> pa.DataType:
 def choose_type(stored: pa.DataType | None, new: pa.DataType) -> pa.DataType:
     """Return the type to which values of the type `new` are converted; `stored` is None for a new column.
 
-    Numbers become those of the column, except that fractions never become whole numbers. Booleans become 0 and 1 in a
-    column of whole numbers. Timestamps with and without a
+    Numbers become those of the column, except that fractions never become whole numbers. Timestamps with and without a
     time zone become each other in UTC.
     """
     if stored is not None and any(
@@ -77,8 +76,7 @@ def choose_type(stored: pa.DataType | None, new: pa.DataType) -> pa.DataType:
         or (pa.types.is_decimal(stored) and is_number)
     ):
         return stored
-    is_flag = stored is not None and pa.types.is_integer(stored) and pa.types.is_boolean(new)
-    if pa.types.is_integer(new) or is_flag:
+    if pa.types.is_integer(new):
         return pa.int64()
     if pa.types.is_floating(new):
         return pa.float64()

@@ -55,8 +55,11 @@ class Database(Protocol):
     def get_type(self, spark_type: str) -> str:
         """Return the type of a column that stores a type of Spark, which is given as JSON."""
 
-    def list_tables(self, prefix: str) -> Sequence[str]:
-        """Return the stored names of the tables whose name starts with `prefix`, ignoring case."""
+    def list_tables(self, prefix: str, catalog: str | None = None) -> Sequence[str]:
+        """Return the stored names of the tables whose name starts with `prefix`, ignoring case.
+
+        `catalog` is the catalog of the tables; None for that of the connection.
+        """
 
     def commit(self) -> None:
         """Commit the transaction."""

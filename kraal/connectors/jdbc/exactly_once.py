@@ -24,6 +24,7 @@ from typing import Final
 from kraal.connectors.frames.range_files import OFFSET, RANGE, Span
 from kraal.connectors.jdbc import mysql
 from kraal.connectors.jdbc.database import Database, SqlFailed
+from kraal.connectors.jdbc.names import split_name
 from kraal.plugins.api import RetriableError, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -39,12 +40,16 @@ _OFFSETS_COLUMNS: Final = (
 _CREATE_STAGING: Final = {
     "sqlserver": "SELECT {columns} INTO {copy} FROM {table} WHERE 1 = 0",
     "derby": "CREATE TABLE {copy} AS SELECT {columns} FROM {table} WITH NO DATA",
-    # The outer join makes all columns nullable.
-    "mysql": "CREATE TABLE {copy} AS SELECT {columns} FROM (SELECT 1 AS one) one LEFT JOIN {table} ON 1 = 0"
-    " WHERE 1 = 0",
     "db2": "CREATE TABLE {copy} AS (SELECT {columns} FROM {table}) WITH NO DATA",
 }
 _CREATE_STAGING_DEFAULT: Final = "CREATE TABLE {copy} AS SELECT {columns} FROM {table} WHERE 1 = 0"
+
+
+_CREATE_NULLABLE_STAGING: Final = {
+    # In MySQL, columns keep their NOT NULL, unless they come from an outer join.
+    "mysql": "CREATE TABLE {copy} AS SELECT {columns} FROM (SELECT 1 AS `__kraal_one`) `__kraal_row`"
+    " LEFT JOIN {table} ON 1 = 0 WHERE 1 = 0",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +112,17 @@ POSITION: Final = {RANGE: 9, OFFSET: 19}
 
 
 def create_staging_table(
-    database: Database, tables: Tables, columns: Sequence[str], numbers: Mapping[str, int] = POSITION
+    database: Database,
+    tables: Tables,
+    columns: Sequence[str],
+    numbers: Mapping[str, int] = POSITION,
+    *,
+    is_nullable: bool = False,
 ) -> None:
     """Recreate the staging table of this run: `columns` with their types in the target, plus columns for numbers.
 
-    `numbers` are the names of these columns, with the number of digits of each.
+    `numbers` are the names of these columns, with the number of digits of each. `is_nullable` is whether columns store
+    null also if those of the target do not.
     """
     drop_staging_table(database, tables)
     definitions = [
@@ -119,6 +130,8 @@ def create_staging_table(
         *(f"CAST(0 AS DECIMAL({digits})) AS {database.quote(name)}" for name, digits in numbers.items()),
     ]
     sql = _CREATE_STAGING.get(database.kind, _CREATE_STAGING_DEFAULT)
+    if is_nullable:
+        sql = _CREATE_NULLABLE_STAGING.get(database.kind, sql)
     database.execute(sql.format(columns=", ".join(definitions), copy=tables.staging, table=tables.target))
     database.commit()
 
@@ -132,7 +145,8 @@ def drop_staging_table(database: Database, tables: Tables) -> None:
 
 def drop_orphaned_tables(database: Database, tables: Tables) -> None:
     """Drop the staging tables of earlier runs of this task; a failure to drop a table is only logged."""
-    for name in database.list_tables(tables.prefix):
+    is_mysql = database.kind == mysql.KIND  # in which a schema is a catalog
+    for name in database.list_tables(tables.prefix, split_name(tables.target)[0] if is_mysql else None):
         try:
             database.execute(f"DROP TABLE {_get_schema_prefix(tables.target)}{name}", wait_s=LOCK_TIMEOUT_S)
             database.commit()

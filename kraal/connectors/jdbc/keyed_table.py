@@ -52,8 +52,9 @@ class KeyedTable(LakeTable):
         """Set the names and the options of Spark's JDBC writer."""
         self.name = tables.target
         self._tables, self._options = tables, options
-        if get_database_kind(options) == mysql.KIND:
-            self._options = {**mysql.OPTIONS, **options}
+        self._is_mysql = get_database_kind(options) == mysql.KIND
+        if self._is_mysql:
+            self._options = mysql.add_options(options)
         self._types: dict[str, pa.DataType] = {}
         """The types of the columns when the table was last loaded."""
         self._staged: tuple[StoredColumn, ...] = ()
@@ -104,12 +105,25 @@ class KeyedTable(LakeTable):
         # Without this option, PostgreSQL's driver fetches all rows at once.
         options = {"fetchsize": str(_FETCH_ROWS), **self._options}
         reader = self._get_spark().read.format("jdbc").options(**options)
-        rows = reader.option("preferTimestampNTZ", "true").option("dbtable", self._tables.target).load()
+        rows = reader.option("preferTimestampNTZ", "true").option("dbtable", self._make_query(names)).load()
         return rows.select(*map(select_column, names))
+
+    def _make_query(self, names: Sequence[str]) -> str:
+        """Return the name of the table, or a query with timestamps as text, which no driver converts."""
+        if not self._is_mysql:
+            return self._tables.target
+        columns = ", ".join(
+            mysql.select_as_text(name) if pa.types.is_timestamp(self._types[name]) else mysql.quote(name)
+            for name in names
+        )
+        return f"(SELECT {columns} FROM {self._tables.target}) kraal_rows"  # noqa: S608 - names are quoted
 
     @override
     def store_as(self, name: str, column_type: pa.DataType) -> pa.DataType:
-        return choose_type(self._types.get(name), column_type)
+        stored = self._types.get(name)
+        if self._is_mysql and stored is not None and pa.types.is_integer(stored):
+            column_type = mysql.to_number(column_type)
+        return choose_type(stored, column_type)
 
     @override
     def commit(
@@ -125,9 +139,10 @@ class KeyedTable(LakeTable):
         with self._connect() as database:
             exactly_once.ensure_offsets_table(database, self._tables.offsets)
             columns = self._fit_table(database, state, schema, changes.key)
-            if database.kind == mysql.KIND:
+            if self._is_mysql:
                 mysql.check_table(database, self._tables.offsets)
-                mysql.check_table(database, self._tables.target, columns)
+                written = [column for column in columns if column.name in staged.columns]
+                mysql.check_table(database, self._tables.target, written)
             if staged.columns:
                 self._prepare_staging(database, [c for c in columns if c.name in staged.columns])
         if staged.columns:
@@ -195,7 +210,7 @@ class KeyedTable(LakeTable):
         definitions = ", ".join(_define(database, column, is_key=column.name in key) for column in columns)
         try:
             if not _exists(database, target):
-                options = mysql.TABLE_OPTIONS if database.kind == mysql.KIND else ""
+                options = mysql.TABLE_OPTIONS if self._is_mysql else ""
                 database.execute(f"CREATE TABLE {target} ({definitions}, PRIMARY KEY ({names})){options}")
                 database.commit()
                 return
@@ -232,7 +247,9 @@ class KeyedTable(LakeTable):
             exactly_once.drop_orphaned_tables(database, self._tables)
         self._staged = ()
         names = [column.name for column in columns]
-        exactly_once.create_staging_table(database, self._tables, names, {CODE: _CODE_DIGITS})
+        exactly_once.create_staging_table(
+            database, self._tables, names, {CODE: _CODE_DIGITS}, is_nullable=True
+        )
         self._staged = tuple(columns)
 
     def _check_values(self, columns: Sequence[StoredColumn], changes: Changes) -> None:
@@ -242,7 +259,7 @@ class KeyedTable(LakeTable):
                 continue
             values = changes.rows[column.name]
             value: Any = find_overflow(column, values)
-            if value is None and get_database_kind(self._options) == mysql.KIND:
+            if value is None and self._is_mysql:
                 value = mysql.find_rounded(column, values)
             if value is not None:
                 row = pc.index(values, value).as_py()
@@ -256,7 +273,7 @@ class KeyedTable(LakeTable):
         """Replace the rows of the staging table. Raises RetriableError and Spark's errors."""
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - imports Spark
 
-        if get_database_kind(self._options) == mysql.KIND:
+        if self._is_mysql:
             rows = mysql.format_timestamps(rows)
         schema = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
         writer = self._get_spark().createDataFrame(rows, schema).write.format("jdbc").options(**self._options)

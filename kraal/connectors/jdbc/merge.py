@@ -124,9 +124,11 @@ def _check_count(database: Database, tables: Tables, staged: Staged) -> None:
     ((stored,),) = database.query(f"SELECT COUNT(*) FROM {tables.staging}")  # noqa: S608 - names are quoted
     if int(str(stored)) != count:
         raise RetriableError(f"{tables.staging} has {stored} rows, but Spark has staged {count}")
-    if database.kind == mysql.KIND and (
-        equal := mysql.count_equal_keys(database, tables.staging, staged.key)
-    ):
+    if database.kind != mysql.KIND:
+        return
+    # A delete precedes all other changes, so its key may be equal to that of a new row.
+    rows = f"{tables.staging} WHERE {database.quote(CODE)} <> {DELETE}"
+    if equal := mysql.count_equal_keys(database, rows, staged.key):
         raise DataException(
             f"{tables.target}: {equal} keys of the batch are equal to others, according to the collation of "
             f"{', '.join(staged.key)}, which may ignore case and accents. Change the collation to a binary one"

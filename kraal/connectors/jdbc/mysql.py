@@ -7,7 +7,7 @@ instant, requires a session in UTC.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraal.connectors.jdbc.database import Database, StoredColumn
+from kraal.connectors.jdbc.names import quote as quote_name
 from kraal.connectors.jdbc.names import split_name
 from kraal.connectors.tables.table import SchemaRefused
 
@@ -85,6 +86,21 @@ def _choose_key_text(database: Database) -> str:
     return f"VARCHAR({_KEY_LENGTH}) CHARACTER SET utf8mb4 COLLATE {rows[0][0] if rows else 'utf8mb4_bin'}"
 
 
+def to_number(data_type: pa.DataType) -> pa.DataType:
+    """Return the type with which a column of whole numbers stores values: Booleans become 0 and 1."""
+    return pa.int64() if pa.types.is_boolean(data_type) else data_type
+
+
+def quote(name: str) -> str:
+    """Quote the name of a column."""
+    return quote_name(KIND, name)
+
+
+def select_as_text(name: str) -> str:
+    """Return the expression that selects a column as text."""
+    return f"CAST({quote(name)} AS CHAR) AS {quote(name)}"
+
+
 def format_timestamps(rows: pa.Table) -> pa.Table:
     """Return rows with timestamps as text, in UTC."""
     for index, column in enumerate(rows.schema):
@@ -108,11 +124,26 @@ def find_rounded(column: StoredColumn, values: pa.ChunkedArray) -> pa.Scalar | N
     return rounded[0] if len(rounded) else None
 
 
-def count_equal_keys(database: Database, table: str, key: Sequence[str]) -> int:
-    """Return how many keys in a table are equal to others, according to the collations of their columns."""
+def count_equal_keys(database: Database, rows: str, key: Sequence[str]) -> int:
+    """Return how many keys are equal to others, according to the collations of their columns.
+
+    `rows` is the part of a query from the name of the table on.
+    """
     names = ", ".join(map(database.quote, key))
-    ((count,),) = database.query(f"SELECT COUNT(*) - COUNT(DISTINCT {names}) FROM {table}")  # noqa: S608 - names are quoted
+    ((count,),) = database.query(f"SELECT COUNT(*) - COUNT(DISTINCT {names}) FROM {rows}")  # noqa: S608 - names are quoted
     return int(str(count))
+
+
+def add_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return options of Spark's JDBC reader or writer with those of `OPTIONS` that are not set, also not in the URL."""
+    names = {name.lower() for name in options}
+    url = next(value for name, value in options.items() if name.lower() == "url").lower()
+    missing = {
+        name: value
+        for name, value in OPTIONS.items()
+        if name.lower() not in names and f"{name.lower()}=" not in url
+    }
+    return {**options, **missing}
 
 
 def check_table(database: Database, table: str, columns: Sequence[StoredColumn] = ()) -> None:
@@ -154,5 +185,5 @@ def _check_time_zone(database: Database, table: str, columns: Sequence[StoredCol
     if any(float(str(difference)) for difference in differences):
         raise SchemaRefused(
             f"{table}: the column {instants[0]} has the type TIMESTAMP, but the time zone of the session is not UTC. "
-            "Set spark.option.sessionVariables=time_zone='+00:00', or change the type to DATETIME(6)"
+            "Add time_zone='+00:00' to spark.option.sessionVariables, or change the type to DATETIME(6)"
         )

@@ -68,13 +68,13 @@ class JdbcSession:
         utils = sql.execution.datasources.jdbc.JdbcUtils
         return str(utils.getJdbcType(data_type, self._dialect).databaseTypeDefinition())
 
-    def list_tables(self, prefix: str) -> Sequence[str]:
+    def list_tables(self, prefix: str, catalog: str | None = None) -> Sequence[str]:
         """See Database."""
         with _explain_errors():
             metadata = self._connection.getMetaData()
             stored_prefix = prefix.upper() if metadata.storesUpperCaseIdentifiers() else prefix
             rows = _fetch_rows(
-                metadata.getTables(self._connection.getCatalog(), None, f"{stored_prefix}%", None)
+                metadata.getTables(catalog or self._connection.getCatalog(), None, f"{stored_prefix}%", None)
             )
         names = [str(row[2]) for row in rows]  # TABLE_NAME is the third column
         return [name for name in names if name.startswith(stored_prefix)]

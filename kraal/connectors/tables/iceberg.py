@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,9 @@ _NEW_TABLE: Final = {"write.metadata.delete-after-commit.enabled": "true"}
 """Properties of new tables: each commit writes a metadata file, and by default Iceberg keeps all of them."""
 _HIVE_LOCKS: Final = {"lock-check-max-wait-time": "0.5", "lock-check-retries": "20"}
 """By default, pyiceberg waits for two, four and eight seconds while another task holds the lock of a table."""
+_GLUE_RETRIES: Final = {"glue.max-retries": 0}
+"""The client would repeat an update whose response was lost. The repeated update would fail because the table has
+changed, and pyiceberg would delete files of the commit that succeeded. Tasks repeat commits themselves."""
 _CATALOG_TABLES: Final = 2
 """The number of tables in which pyiceberg keeps an SQL catalog."""
 _RETRIABLE: Final = frozenset(
@@ -50,6 +54,16 @@ _RETRIABLE: Final = frozenset(
 )
 
 
+_BUSY_CODES: Final = frozenset(
+    {
+        "InternalServiceException",
+        "OperationTimeoutException",
+        "RequestLimitExceeded",
+        "Throttling",
+        "ThrottlingException",
+    }
+)
+"""Codes of temporary errors of AWS."""
 _RETRIABLE_STATES: Final = ("08", "40001", "40P01", "53", "57P0")
 """SQLSTATEs, or their first characters, of connection errors, conflicts, lack of resources and shutdowns."""
 
@@ -249,9 +263,13 @@ def make_catalog(name: str, properties: Mapping[str, str]) -> Any:
     """Open a catalog; the directory of an SQLite database is created. Raises the errors of pyiceberg."""
     from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - heavy
 
-    if properties.get("type") == "hive":
+    catalog_type = properties.get("type")
+    if catalog_type == "hive":
         return load_catalog(name, **{**_HIVE_LOCKS, **properties})
-    if properties.get("type") != "sql":
+    if catalog_type == "glue":
+        library: Any = load_catalog  # requires a number, but its type information says text
+        return library(name, **{**properties, **_GLUE_RETRIES})
+    if catalog_type != "sql":
         return load_catalog(name, **properties)
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - heavy
 
@@ -326,11 +344,21 @@ def _explain_errors(name: str) -> Iterator[None]:
         if "sqlalchemy.exc.IntegrityError" in names:  # two tasks create the same namespace
             raise Conflict(_get_first_line(exc)) from exc
         is_io_error = isinstance(exc, OSError) and not isinstance(exc, FileNotFoundError)
-        if is_io_error or names & _RETRIABLE or read_sql_state(exc).startswith(_RETRIABLE_STATES):
+        is_busy = _is_busy(exc) or read_sql_state(exc).startswith(_RETRIABLE_STATES)
+        if is_io_error or is_busy or names & _RETRIABLE:
             raise RetriableError(
                 f"{name}: the catalog or the storage is not available: {_get_first_line(exc)}"
             ) from exc
         raise
+
+
+def _is_busy(error: Exception) -> bool:
+    """Return whether AWS has rejected a request temporarily."""
+    response = getattr(error, "response", None)
+    if not isinstance(response, dict) or "Error" not in response:
+        return False
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return status >= HTTPStatus.INTERNAL_SERVER_ERROR or response["Error"].get("Code") in _BUSY_CODES
 
 
 def read_sql_state(error: Exception) -> str:

@@ -57,7 +57,7 @@ def remove_orphans(table: Any, load: Callable[[], Any], now: datetime | None = N
     if _get_name(table.metadata_location) not in {file.name for file in files}:
         log.warning("%s: Not removing unused files: the location of the table has no metadata", table.name())
         return 0
-    other = _find_other_table(latest, [file.location for file in unused])
+    other = _find_other_table(latest, [file.location for file in files if file.name not in used])
     if other is not None:
         log.warning("%s: Not removing unused files: %s belongs to another table", table.name(), other)
         return 0
