@@ -215,6 +215,9 @@ def test_keys_that_the_database_regards_as_equal_are_refused(harness: TaskHarnes
     server.ask(f"CREATE TABLE {table} (id VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY, name TEXT)")
     schema = struct(field("id"), field("name"))
     sink = KeyedSink(harness, make_options(server, "mysql"), table, **{"write.mode": "upsert"})
+    sink.write(text_row("key", schema, name="x"))
+    sink.write((envelope(TEXT_KEY, {"id": "key"}), None), text_row("KEY", schema, name="y"))  # a changed key
+    assert server.ask(f"SELECT id, name FROM {table}") == ["KEY\ty"]  # noqa: S608 - a name of the test
     trace = sink.fail(text_row("a", schema, name="x"), text_row("A", schema, name="y"))
     assert "1 keys of the batch are equal to others" in trace
 
