@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from kraal.connectors.jdbc.database import Database, StoredColumn
 from kraal.connectors.jdbc.names import quote as quote_name
 from kraal.connectors.jdbc.names import split_name
+from kraal.connectors.jdbc.timeouts import is_set
 from kraal.connectors.tables.table import SchemaRefused
 
 KIND: Final = "mysql"
@@ -111,7 +112,7 @@ def format_timestamps(rows: pa.Table) -> pa.Table:
 
 
 def find_rounded(column: StoredColumn, values: pa.ChunkedArray) -> pa.Scalar | None:
-    """Return a timestamp with more digits after the second than a column stores; None if there is none."""
+    """Return a timestamp that the column would round, because it has too many fractional digits; None if none has."""
     if column.code not in {_TIMESTAMP, _INSTANT} or not pa.types.is_timestamp(values.type):
         return None
     digits = column.scale or max(
@@ -137,12 +138,8 @@ def count_equal_keys(database: Database, rows: str, key: Sequence[str]) -> int:
 def add_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return options of Spark's JDBC reader or writer with those of `OPTIONS` that are not set, also not in the URL."""
     names = {name.lower() for name in options}
-    url = next(value for name, value in options.items() if name.lower() == "url").lower()
-    missing = {
-        name: value
-        for name, value in OPTIONS.items()
-        if name.lower() not in names and f"{name.lower()}=" not in url
-    }
+    url = next(value for name, value in options.items() if name.lower() == "url")
+    missing = {name: value for name, value in OPTIONS.items() if not is_set(name, names, url)}
     return {**options, **missing}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,12 @@ from kraal.config.key import ConfigType, Importance, Key
 
 CONNECT_TIMEOUT: Final = "jdbc.connect.timeout.ms"
 SOCKET_TIMEOUT: Final = "jdbc.socket.timeout.ms"
+
+
+def is_set(name: str, options: Container[str], url: str) -> bool:
+    """Return whether a driver's property is set, as an option with a lowercase name, or in the URL."""
+    short_name = re.escape(name.rpartition(".")[2])
+    return name.lower() in options or bool(re.search(rf"[?&;,(.]\s*{short_name}\s*=", url, re.IGNORECASE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +34,7 @@ class _Property:
 
     def is_set_in(self, options: Mapping[str, str], url: str) -> bool:
         """Return whether the property is set, as an option or in the URL, in the driver's syntax."""
-        short_name = re.escape(self.name.rpartition(".")[2])
-        return self.name.lower() in options or bool(
-            re.search(rf"[?&;,(.]\s*{short_name}\s*=", url, re.IGNORECASE)
-        )
+        return is_set(self.name, options, url)
 
     def format_value(self, milliseconds: int) -> str:
         """Return the value of the property; fractions of a second are rounded up."""

@@ -65,8 +65,9 @@ class DeltaHistory:
         versions = range(version, max(-1, version - _MAX_HISTORY), -1)
         missing = [each for each in versions if each not in self._commits]
         with ThreadPoolExecutor(_MAX_READS) as pool:
-            found = dict(zip(missing, pool.map(self._make_reader(), missing), strict=True))
-        self._commits = {each: found[each] if each in found else self._commits[each] for each in versions}
+            read = dict(zip(missing, pool.map(self._make_reader(), missing), strict=True))
+        self._commits = {**self._commits, **read}
+        self._commits = {each: self._commits[each] for each in versions}
         return [commit for commit in self._commits.values() if commit is not None]
 
     def _make_reader(self) -> Callable[[int], Commit | None]:

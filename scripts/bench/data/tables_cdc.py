@@ -181,6 +181,17 @@ def _to_object(number: int, row: Row) -> dict[str, Any]:
     return {"id": number, "name": row[0], "price": row[1], "paid": row[2]}
 
 
+def sink_config(sink: str, topic: str, table: Mapping[str, str]) -> dict[str, str]:
+    """Return the config of a sink to a table with these settings, without a write mode."""
+    return {
+        "connector.class": sink,
+        "topics": topic,
+        "key.converter": _CONVERTER,
+        "value.converter": _CONVERTER,
+        **table,
+    }
+
+
 def table_config(sink: str, folder: Path) -> dict[str, str]:
     """Return the settings of a new table in a folder, for a DeltaSink or an IcebergSink."""
     if sink == "DeltaSink":
@@ -197,15 +208,11 @@ def _drain(lab: Lab, worker: Worker, sink: str, table: Mapping[str, str], topic:
     """Run a new sink until all offsets are committed; return the seconds since its POST."""
     name = lab.new_name("cdc")
     config = {
-        "connector.class": sink,
-        "topics": topic,
+        **sink_config(sink, topic, table),
         "tasks.max": "1",
-        "key.converter": _CONVERTER,
-        "value.converter": _CONVERTER,
         "write.mode": "cdc",
         "commit.interval.ms": "0",
         "commit.records": str(COMMIT_RECORDS),
-        **table,
     }
     start_s = time.monotonic()
     worker.rest.create(name, config)

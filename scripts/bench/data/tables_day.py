@@ -8,15 +8,15 @@ grow: the maximum of the last third is compared with that of the second.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import Producer
 
-from scripts.bench.data.tables_cdc import table_config
+from scripts.bench.data.tables_cdc import sink_config, table_config
+from scripts.bench.data.tables_latency import encode
 from scripts.bench.lab import Lab, say
 from scripts.bench.report import Case, Target
 from scripts.harness.processes import ScriptFailed
@@ -33,7 +33,6 @@ _SAMPLE_S: Final = 5, 1
 _MIN_SAMPLES: Final = 3
 _TIMEOUT_S: Final = 3_600.0
 _QUEUE_RECORDS: Final = 100_000
-_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 _PROPERTIES: Final = {
     "DeltaSink": {
         "delta.deletedFileRetentionDuration": "interval {seconds} seconds",
@@ -71,7 +70,7 @@ def _fill_topic(lab: Lab, count: int) -> str:
     producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 50, "compression.type": "lz4"})
     for number in range(count):
         key = {"id": number * 7919 % KEYS}
-        producer.produce(topic, _encode(_ROW, **key, name=f"name {number}"), _encode(_KEY, **key))
+        producer.produce(topic, encode(_ROW, **key, name=f"name {number}"), encode(_KEY, **key))
         if len(producer) > _QUEUE_RECORDS // 2:
             producer.poll(0.05)
     if producer.flush(60):
@@ -83,10 +82,7 @@ def _create(lab: Lab, worker: Worker, sink: str, topic: str, folder: Path) -> st
     folder.mkdir()
     name, seconds = lab.new_name("day"), lab.options.times(*RETENTION_S)
     config = {
-        "connector.class": sink,
-        "topics": topic,
-        "key.converter": _CONVERTER,
-        "value.converter": _CONVERTER,
+        **sink_config(sink, topic, table_config(sink, folder)),
         "write.mode": "upsert",
         "commit.interval.ms": "0",
         "commit.records": str(COMMIT_RECORDS),
@@ -95,7 +91,6 @@ def _create(lab: Lab, worker: Worker, sink: str, topic: str, folder: Path) -> st
             f"table.properties.{key}": value.format(seconds=seconds)
             for key, value in _PROPERTIES[sink].items()
         },
-        **table_config(sink, folder),
     }
     worker.rest.create(name, config)
     return name
@@ -127,7 +122,3 @@ def _compare(name: str, unit: str, values: Sequence[int], limit: float) -> Case:
     before, after = max(values[third : 2 * third]), max(values[2 * third :])
     say(f"{name}: at most {before:,} {unit} in the second third, {after:,} in the last one")
     return Case(f"{name}, last third / second third", "", [], [after / before], wanted=Target(limit=limit))
-
-
-def _encode(schema: Mapping[str, Any], **payload: object) -> str:
-    return json.dumps({"schema": schema, "payload": payload}, separators=(",", ":"))

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 
 from kraal.connectors.tables.sink import DeltaSinkTask, IcebergSinkTask
 from kraal.plugins.api import TopicPartition
-from scripts.bench.data.tables_cdc import table_config
+from scripts.bench.data.tables_cdc import sink_config, table_config
 from scripts.bench.lab import Lab, say
 from scripts.bench.report import Case, Target, percentile
 from scripts.harness.processes import ScriptFailed
@@ -27,7 +27,6 @@ from scripts.harness.workers import Worker
 INTERVAL_MS: Final = 2_000
 IDLE_SINKS: Final = 10
 _TASKS: Final = {"DeltaSink": DeltaSinkTask, "IcebergSink": IcebergSinkTask}
-_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 _PAUSE_S: Final = 1 / 3
 _CHECK_S: Final = 0.05
 _TIMEOUT_S: Final = 60.0
@@ -66,8 +65,8 @@ def _measure_delays(lab: Lab, worker: Worker, sink: str, count: int) -> list[flo
         for number in range(count):
             sent_s.append(time.monotonic())
             value, key = (
-                _encode(_SCHEMA, id=number % 10, name=f"{number}"),
-                _encode(_KEY_SCHEMA, id=number % 10),
+                encode(_SCHEMA, id=number % 10, name=f"{number}"),
+                encode(_KEY_SCHEMA, id=number % 10),
             )
             producer.produce(topic, value, key)
             producer.poll(0)
@@ -109,18 +108,15 @@ def _create(lab: Lab, worker: Worker, sink: str) -> tuple[str, str, Mapping[str,
     folder = lab.directory / name
     folder.mkdir()
     config = {
-        "connector.class": sink,
-        "topics": topic,
-        "key.converter": _CONVERTER,
-        "value.converter": _CONVERTER,
+        **sink_config(sink, topic, table_config(sink, folder)),
         "write.mode": "upsert",
         "commit.interval.ms": str(INTERVAL_MS),
-        **table_config(sink, folder),
     }
     worker.rest.create(name, config)
     worker.wait_until_running(name)
     return name, topic, config
 
 
-def _encode(schema: Mapping[str, Any], **payload: object) -> str:
+def encode(schema: Mapping[str, Any], **payload: object) -> str:
+    """Return a key or value with its schema, as JSON."""
     return json.dumps({"schema": schema, "payload": payload}, separators=(",", ":"))

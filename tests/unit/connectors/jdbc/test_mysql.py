@@ -76,14 +76,14 @@ def test_numbers_without_a_sign_have_other_limits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "is_found"),
+    ("fields", "is_rounded"),
     [({"scale": 6}, False), ({"scale": 3}, True), ({"precision": 26}, False), ({"precision": 19}, True)],
 )
-def test_timestamp_with_too_many_digits_is_found(fields: dict[str, int], *, is_found: bool) -> None:
+def test_timestamp_with_too_many_digits_is_found(fields: dict[str, int], *, is_rounded: bool) -> None:
     value = datetime(2026, 1, 2, 3, 4, 5, 123_400)  # noqa: DTZ001 - without a time zone
     values = pa.chunked_array([pa.array([None, value], pa.timestamp("us"))])
-    found = mysql.find_rounded(column(93, "DATETIME", **fields), values)
-    assert (found is not None) is is_found
+    rounded = mysql.find_rounded(column(93, "DATETIME", **fields), values)
+    assert (rounded is not None) is is_rounded
     whole = pa.chunked_array([pa.array([value.replace(microsecond=0)], pa.timestamp("us"))])
     assert mysql.find_rounded(column(93, "DATETIME", **fields), whole) is None
 

@@ -94,7 +94,7 @@ def test_files_of_a_renamed_table_are_kept(tmp_path: Path, caplog: pytest.LogCap
     assert catalog.load_table((namespace, "former")).scan().to_arrow().num_rows == 3
 
 
-def test_nothing_is_deleted_if_the_table_has_moved(
+def test_files_are_kept_if_the_table_has_another_location(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orphans = Orphans(tmp_path)
