@@ -116,10 +116,12 @@ NON_TRANSITIVE_GROUPS = {
     # An earlier version, to run next to the version above. Ivy keeps one version per module, hence the separate group.
     "debezium-earlier": ("io.debezium:debezium-connector-postgres:tar.gz:plugin:3.6.1.Final",),
     # The following groups are separate, because only slow tests use them. This group contains the parts of Iceberg's
-    # sink that write Avro to a Hadoop catalog; Spark provides Hadoop's client.
+    # sink that write Avro and Parquet to a Hadoop catalog; Spark provides Hadoop's client.
     "iceberg": (
         *(f"org.apache.iceberg:iceberg-{name}:1.12.0" for name in ICEBERG_MODULES),
         "org.apache.avro:avro:1.12.2",
+        "org.apache.parquet:parquet-avro:1.17.0",
+        "org.locationtech.jts:jts-core:1.20.0",
         "com.github.ben-manes.caffeine:caffeine:3.2.4",
         "org.roaringbitmap:RoaringBitmap:1.6.23",
     ),

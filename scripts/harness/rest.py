@@ -133,6 +133,7 @@ def is_fully_running(status: Mapping[str, Any]) -> bool:
     parts = [status["connector"], *status["tasks"]]
     for part in parts:
         if part["state"] == "FAILED":
-            reason = str(part.get("trace", "no trace")).strip().splitlines()[0]
-            raise ScriptFailed(f"{status['name']} has failed: {reason}")
+            lines = str(part.get("trace", "no trace")).strip().splitlines()
+            causes = [line for line in lines if line.startswith("Caused by: ")]
+            raise ScriptFailed(f"{status['name']} has failed: {' '.join([lines[0], *causes[-1:]])}")
     return len(parts) > 1 and all(part["state"] == "RUNNING" for part in parts)
