@@ -7,8 +7,9 @@ read. Rows are replaced by rewriting the data files that contain them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -16,16 +17,23 @@ from typing import Any, Final
 import pyarrow as pa
 from typing_extensions import override
 
-from kraal.connectors.tables.iceberg_expiry import expire_snapshots
+from kraal.connectors.tables.iceberg_expiry import delete_unused_files, expire_snapshots
 from kraal.connectors.tables.iceberg_files import rewrite_files, sort_rows
-from kraal.connectors.tables.iceberg_maintenance import compact_files
+from kraal.connectors.tables.iceberg_maintenance import CompactedFiles, compact_files, replace_files
 from kraal.connectors.tables.iceberg_orphans import remove_orphans
 from kraal.connectors.tables.iceberg_reports import ROWS, describe_metadata, format_row_counts
 from kraal.connectors.tables.layout import DEFAULT_LAYOUT, TableLayout
 from kraal.connectors.tables.merge import RowCounts
 from kraal.connectors.tables.positions import OFFSETS, format_offsets, parse_offsets
 from kraal.connectors.tables.reports import SCHEMA_CHANGES, format_schema_changes
-from kraal.connectors.tables.table import Changes, Conflict, LakeTable, SchemaRefused, TableState
+from kraal.connectors.tables.table import (
+    Changes,
+    Conflict,
+    LakeTable,
+    SchemaRefused,
+    TableState,
+    repeat_after_conflict,
+)
 from kraal.plugins.api import RetriableError, TableReport, TopicPartition
 
 _NO_RETRIES: Final = {"commit.retry.num-retries": "0"}
@@ -37,6 +45,8 @@ _HIVE_LOCKS: Final = {"lock-check-max-wait-time": "0.5", "lock-check-retries": "
 _GLUE_RETRIES: Final = {"glue.max-retries": 0}
 """The client would repeat an update whose response was lost. The repeated update would fail because the table has
 changed, and pyiceberg would delete files of the commit that succeeded. Tasks repeat commits themselves."""
+_MAX_SHORT_COMMITS: Final = 10
+"""Maximum number of attempts to commit maintenance that is already prepared."""
 _CATALOG_TABLES: Final = 2
 """The number of tables in which pyiceberg keeps an SQL catalog."""
 _RETRIABLE: Final = frozenset(
@@ -180,20 +190,45 @@ class IcebergTable(LakeTable):
             table = self._load_table()
             if table is None or table.current_snapshot() is None:
                 return "the table has no rows"
+            with self._detect_deleted_files(table):
+                compacted = compact_files(table)
+            replaced_count = repeat_after_conflict(
+                partial(self._replace_files, compacted), _MAX_SHORT_COMMITS
+            )
+            table, metadata, expired = repeat_after_conflict(self._expire_snapshots, _MAX_SHORT_COMMITS)
+            with self._detect_deleted_files(table):
+                deleted_count = delete_unused_files(table, metadata, expired)
+                if removes_orphans:
+                    deleted_count += remove_orphans(table, self._load_table)
+        return f"compacted {replaced_count} files, expired {len(expired)} snapshots, deleted {deleted_count} files"
+
+    def _replace_files(self, compacted: Sequence[CompactedFiles]) -> int:
+        """Commit compacted files; return the number of files that they replace. Raises Conflict."""
+        if not compacted:
+            return 0
+        with _explain_errors(self.name):
+            table = self._load_existing()
             transaction, properties = self._begin(table, {})
             properties[ROWS] = format_row_counts(RowCounts())
             with self._detect_deleted_files(table):
-                file_count = compact_files(transaction, table, properties)
-                if file_count:
+                count = replace_files(transaction, table, compacted, properties)
+                if count:
                     transaction.commit_transaction()
-            table = self._load_table()
-            with self._detect_deleted_files(table):
-                expired_count, deleted_count = expire_snapshots(table)
-                if removes_orphans:
-                    deleted_count += remove_orphans(table, self._load_table)
-        return (
-            f"compacted {file_count} files, expired {expired_count} snapshots, deleted {deleted_count} files"
-        )
+            return count
+
+    def _expire_snapshots(self) -> tuple[Any, Any, list[Any]]:
+        """Remove expired snapshots; return the table, its metadata before, and the snapshots. Raises Conflict."""
+        with _explain_errors(self.name):
+            table = self._load_existing()
+            metadata = table.metadata
+            return table, metadata, expire_snapshots(table)
+
+    def _load_existing(self) -> Any:
+        """Return the library's table. Raises Conflict if it was dropped meanwhile."""
+        table = self._load_table()
+        if table is None:
+            raise Conflict(f"{self.name} was dropped")
+        return table
 
     @contextmanager
     def _detect_deleted_files(self, table: Any) -> Iterator[None]:

@@ -25,24 +25,18 @@ _MAY_DELETE: Final = "gc.enabled"
 _BRANCH: Final = "branch"
 
 
-def expire_snapshots(table: Any) -> tuple[int, int]:
-    """Remove expired snapshots and their files; return the numbers of both. Changes `table` to the new version.
+def expire_snapshots(table: Any) -> list[Any]:
+    """Remove expired snapshots from the metadata; return them. Changes `table` to the new version.
 
     Raises Conflict if another maintenance was faster, CommitFailedException if a branch was changed, and the errors of
-    pyiceberg and of the storage. Files that cannot be deleted are logged.
+    pyiceberg.
     """
     from pyiceberg.table.update import AssertRefSnapshotId  # noqa: PLC0415 - heavy
 
-    metadata, io = table.metadata, table.io
+    metadata = table.metadata
     expired = choose_expired(metadata, time.time_ns() // 1_000_000)
     if not expired:
-        return 0, 0
-    unused = set[str]()
-    if may_delete(table):
-        unused = list_files(expired, io) - list_files(_choose_compared(metadata, expired), io)
-        ids = {snapshot.snapshot_id for snapshot in expired}
-        statistics = [*metadata.statistics, *metadata.partition_statistics]
-        unused.update(file.statistics_path for file in statistics if file.snapshot_id in ids)
+        return []
     update = table.maintenance.expire_snapshots()
     # Without requirements, a branch that was moved to one of the snapshots meanwhile would be removed with it.
     update._requirements += tuple(  # noqa: SLF001 - pyiceberg requires nothing
@@ -53,7 +47,22 @@ def expire_snapshots(table: Any) -> tuple[int, int]:
         update.by_ids([snapshot.snapshot_id for snapshot in expired]).commit()
     except ValueError as exc:  # another maintenance has removed a snapshot
         raise Conflict(f"{table.name()}: the snapshots have changed") from exc
-    return len(expired), delete_files(io, unused)
+    return expired
+
+
+def delete_unused_files(table: Any, metadata: Any, expired: Sequence[Any]) -> int:
+    """Delete the files that only expired snapshots have; return their number. Files that cannot be deleted are logged.
+
+    `metadata` are those from which the snapshots were removed. Later snapshots cannot have files that only expired ones
+    have, because a commit keeps or removes files of its parent, and adds new ones.
+    """
+    if not expired or not may_delete(table):
+        return 0
+    unused = list_files(expired, table.io) - list_files(_choose_compared(metadata, expired), table.io)
+    ids = {snapshot.snapshot_id for snapshot in expired}
+    statistics = [*metadata.statistics, *metadata.partition_statistics]
+    unused.update(file.statistics_path for file in statistics if file.snapshot_id in ids)
+    return delete_files(table.io, unused)
 
 
 def choose_expired(metadata: Any, now_ms: int) -> list[Any]:

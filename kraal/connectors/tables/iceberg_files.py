@@ -74,6 +74,8 @@ def rewrite_files(
     from pyiceberg.expressions import AlwaysTrue  # noqa: PLC0415 - heavy
     from pyiceberg.io.pyarrow import ArrowScan  # noqa: PLC0415 - heavy
 
+    from kraal.connectors.tables.iceberg_snapshots import ReplaceFiles  # noqa: PLC0415 - as above
+
     row_filter = AlwaysTrue() if changes.truncates else _make_filter(changes)
     scan = ArrowScan(transaction.table_metadata, table.io, transaction.table_metadata.schema(), AlwaysTrue())
     replaced_files: list[Any] = []
@@ -95,9 +97,7 @@ def rewrite_files(
         counts = replace(counts, deleted=sum(data_file.record_count for data_file in replaced_files))
     writer.add(new_rows)
     writer.flush()
-    snapshot_properties = {**properties, ROWS: format_row_counts(counts)}
-    producer = transaction.update_snapshot(snapshot_properties=snapshot_properties).overwrite()
-    with producer as update:
+    with ReplaceFiles(transaction, {**properties, ROWS: format_row_counts(counts)}) as update:
         update.delete_by_predicate(row_filter)
         for data_file in replaced_files:
             update.delete_data_file(data_file)

@@ -1,11 +1,17 @@
-"""Compacts the small files of an Iceberg table with pyiceberg."""
+"""Compacts the small files of an Iceberg table with pyiceberg.
+
+The new files are written first, which may take longer than the time between two commits of the tasks. The commit that
+replaces the old files is short, and can be repeated after a conflict.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from kraal.connectors.tables.casts import cast_table
+from kraal.connectors.tables.iceberg_expiry import delete_files
 from kraal.connectors.tables.iceberg_files import RowWriter
 
 MIN_SMALL_FILES: Final = 4
@@ -36,24 +42,53 @@ def choose_files(tasks: Sequence[Any], spec_id: int) -> list[list[Any]]:
     return [group for group in groups if len(group) >= MIN_SMALL_FILES]
 
 
-def compact_files(transaction: Any, table: Any, properties: Mapping[str, str]) -> int:
-    """Replace groups of small files by one file each; return the number of replaced files."""
+@dataclass(frozen=True, slots=True)
+class CompactedFiles:
+    """New data files that contain the same rows as some of the table's data files."""
+
+    old: Sequence[Any]
+    new: Sequence[Any]
+
+
+def compact_files(table: Any) -> list[CompactedFiles]:
+    """Write new files for groups of small files, without a commit."""
     from pyiceberg.expressions import AlwaysTrue  # noqa: PLC0415 - heavy
     from pyiceberg.io.pyarrow import ArrowScan  # noqa: PLC0415 - heavy
 
-    groups = choose_files(list(table.scan().plan_files()), table.spec().spec_id)
-    if not groups:
-        return 0
     schema = table.schema()
-    scan = ArrowScan(transaction.table_metadata, table.io, schema, AlwaysTrue())
-    writer = RowWriter(transaction, table.io)
-    for group in groups:
+    scan = ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
+    results: list[CompactedFiles] = []
+    for group in choose_files(list(table.scan().plan_files()), table.spec().spec_id):
+        writer = RowWriter(table.transaction(), table.io)
         writer.add(cast_table(scan.to_table(group), schema.as_arrow()))
         writer.flush()
-    with transaction.update_snapshot(snapshot_properties=dict(properties)).overwrite() as update:
-        for group in groups:
-            for task in group:
-                update.delete_data_file(task.file)
-        for data_file in writer.files:
-            update.append_data_file(data_file)
-    return sum(map(len, groups))
+        results.append(CompactedFiles([task.file for task in group], writer.files))
+    return results
+
+
+def replace_files(
+    transaction: Any, table: Any, compacted: Iterable[CompactedFiles], properties: Mapping[str, str]
+) -> int:
+    """Add a snapshot with the new files in place of the old ones; return the number of replaced files.
+
+    The table may have changed since the files were written. Where it no longer has one of the old files, or has deleted
+    rows of them, the new files are deleted.
+    """
+    from kraal.connectors.tables.iceberg_snapshots import ReplaceFiles  # noqa: PLC0415 - heavy
+
+    tasks, spec_id = list(table.scan().plan_files()), table.spec().spec_id
+    live = {task.file.file_path for task in tasks}
+    unchanged = {task.file.file_path for task in tasks if not task.delete_files}
+    usable, outdated = list[CompactedFiles](), list[CompactedFiles]()
+    for files in compacted:
+        is_usable = all(file.file_path in unchanged and file.spec_id == spec_id for file in files.old)
+        (usable if is_usable else outdated).append(files)
+    delete_files(table.io, {file.file_path for files in outdated for file in files.new} - live)
+    if usable:
+        with ReplaceFiles(transaction, dict(properties)) as update:
+            for files in usable:
+                for file in files.old:
+                    update.delete_data_file(file)
+                for file in files.new:
+                    update.append_data_file(file)
+    return sum(len(files.old) for files in usable)

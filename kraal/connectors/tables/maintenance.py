@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final
 
-from kraal.connectors.tables.table import Conflict, LakeTable
+from kraal.connectors.tables.table import LakeTable, repeat_after_conflict
 
 log = logging.getLogger(__name__)
 
@@ -78,10 +78,4 @@ class Maintenance:
 
 def maintain_table(table: LakeTable, *, removes_orphans: bool = False) -> str:
     """Maintain a table; see `LakeTable.maintain`. Raises Conflict, RetriableError and errors of the library."""
-    for attempt in range(_MAX_ATTEMPTS):
-        try:
-            return table.maintain(removes_orphans=removes_orphans)
-        except Conflict:
-            if attempt == _MAX_ATTEMPTS - 1:
-                raise
-    raise AssertionError
+    return repeat_after_conflict(partial(table.maintain, removes_orphans=removes_orphans), _MAX_ATTEMPTS)

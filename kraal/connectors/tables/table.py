@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kraal.plugins.api import TableReport, TableSchemaChange, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+T = TypeVar("T")
+
 
 class Conflict(Exception):
     """Another writer has committed since the table was loaded; nothing was written."""
+
+
+def repeat_after_conflict(function: Callable[[], T], attempts: int) -> T:
+    """Return the result of a function, which is called again after a conflict. Raises the last Conflict."""
+    for _ in range(attempts - 1):
+        with suppress(Conflict):
+            return function()
+    return function()
 
 
 class SchemaRefused(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ import pyarrow as pa
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from kraal.connectors.tables import iceberg, iceberg_snapshots
 from kraal.connectors.tables.iceberg_expiry import list_files as list_snapshot_files
+from kraal.connectors.tables.iceberg_maintenance import CompactedFiles, compact_files
 from kraal.connectors.tables.layout import TableLayout, parse_partition_by
 from kraal.connectors.tables.maintenance import Maintenance, maintain_table
 from kraal.connectors.tables.table import Changes, Conflict
@@ -61,6 +64,74 @@ def test_small_files_become_one_and_rows_and_offset_stay(lake: Lake) -> None:
     writer.write(row(6, "a"), start=6)
     assert (len(lake.names()), lake.offset()) == (7, 7)
     assert "compacted 0 files" in maintain_table(lake.open()) or lake.kind == "delta", "two files are few"
+
+
+def interrupt_compaction(monkeypatch: pytest.MonkeyPatch, interrupt: Callable[[], object]) -> None:
+    """Call a function between the write of compacted files and their commit."""
+
+    def compact(table: Any) -> list[CompactedFiles]:
+        results = compact_files(table)
+        interrupt()
+        return results
+
+    monkeypatch.setattr(iceberg, "compact_files", compact)
+
+
+def test_commit_during_a_compaction_does_not_repeat_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake("iceberg", tmp_path)
+    writer = lake.writer("append")
+    for number in range(6):
+        writer.write(row(number, "a"), start=number)
+    interrupt_compaction(monkeypatch, lambda: writer.write(row(6, "a"), start=6))
+    assert "compacted 6 files" in maintain_table(lake.open())
+    assert len(list_files(lake)) == 2
+    assert (lake.names(), lake.offset()) == (dict.fromkeys(range(7), "a"), 7)
+
+
+def test_compacted_files_of_changed_rows_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake("iceberg", tmp_path)
+    writer = lake.writer(layout=TableLayout(properties={"history.expire.max-snapshot-age-ms": "0"}))
+    for number in range(6):
+        writer.write(row(number, "a"), start=number)
+    interrupt_compaction(monkeypatch, lambda: writer.write(row(0, "b"), start=6))
+    assert "compacted 0 files" in maintain_table(lake.open())
+    assert (lake.names(), lake.offset()) == ({0: "b", **dict.fromkeys(range(1, 6), "a")}, 7)
+    monkeypatch.undo()
+    threading.Event().wait(0.01)  # versions have the age of at least a millisecond
+    assert "compacted 6 files" in maintain_table(lake.open())
+    assert list_unreferenced(lake) == set()
+
+
+def count_manifests(lake: Lake) -> int:
+    """Return the number of manifests of the current snapshot."""
+    table = lake.open().load([]).handle
+    return len(table.current_snapshot().manifests(table.io))
+
+
+def test_manifests_of_replaced_files_are_omitted(tmp_path: Path) -> None:
+    lake = Lake("iceberg", tmp_path)
+    writer = lake.writer()
+    for number in range(20):
+        writer.write(row(0, f"version {number}"), start=number)
+    assert count_manifests(lake) == 2, "one of the new file, one of the file that the commit has removed"
+    assert lake.names() == {0: "version 19"}
+
+
+def test_manifests_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iceberg_snapshots, "_MIN_MERGED", 8)
+    lake = Lake("iceberg", tmp_path)
+    writer = lake.writer(layout=TableLayout(partition_by=parse_partition_by("id")))
+    for number in range(20):
+        writer.write(row(number, "a"), start=2 * number)
+        assert count_manifests(lake) < 10
+        if number % 5 == 4:
+            writer.write(row(number - 2, "b"), start=2 * number + 1)
+    changed = (2, 7, 12, 17)
+    assert lake.names() == {number: "b" if number in changed else "a" for number in range(20)}
+    snapshot = lake.open().load([]).handle.current_snapshot()
+    assert snapshot.summary["total-records"] == "20"
 
 
 def test_partitions_are_compacted_separately(lake: Lake) -> None:
