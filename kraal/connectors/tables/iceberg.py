@@ -243,9 +243,11 @@ class IcebergTable(LakeTable):
 
     def _begin(self, table: Any, offsets: Mapping[TopicPartition, int | None]) -> tuple[Any, dict[str, str]]:
         """Return a transaction that sets the table property, and the properties of its snapshots."""
+        from kraal.connectors.tables.iceberg_snapshots import TableTransaction  # noqa: PLC0415 - heavy
+
         merged: dict[TopicPartition, int | None] = {**read_offsets(table.metadata, self._property), **offsets}
         properties = {self._property: format_offsets({p: o for p, o in merged.items() if o is not None})}
-        transaction = table.transaction()
+        transaction = TableTransaction(table)
         transaction.set_properties(properties)
         table.metadata = table.metadata.model_copy(
             update={"properties": {**table.metadata.properties, **_NO_RETRIES}}

@@ -32,12 +32,15 @@ def expire_snapshots(table: Any) -> list[Any]:
     pyiceberg.
     """
     from pyiceberg.table.update import AssertRefSnapshotId  # noqa: PLC0415 - heavy
+    from pyiceberg.table.update.snapshot import ExpireSnapshots  # noqa: PLC0415 - heavy
+
+    from kraal.connectors.tables.iceberg_snapshots import TableTransaction  # noqa: PLC0415 - as above
 
     metadata = table.metadata
     expired = choose_expired(metadata, time.time_ns() // 1_000_000)
     if not expired:
         return []
-    update = table.maintenance.expire_snapshots()
+    update = ExpireSnapshots(TableTransaction(table, autocommit=True))
     # Without requirements, a branch that was moved to one of the snapshots meanwhile would be removed with it.
     update._requirements += tuple(  # noqa: SLF001 - pyiceberg requires nothing
         AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": ref.snapshot_id})

@@ -1,16 +1,35 @@
-"""The snapshots in which data files of an Iceberg table are replaced. Loads pyiceberg."""
+"""Transactions and snapshots of Iceberg tables whose cost hardly grows with the number of commits. Loads pyiceberg."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from pyiceberg.manifest import ManifestContent
+from pyiceberg.table import Transaction
 from pyiceberg.table.update.snapshot import _ManifestMergeManager, _OverwriteFiles
 from typing_extensions import override
 
 _TARGET_BYTES: Final = 8 * 1024 * 1024
 _MIN_MERGED: Final = 100
 """Iceberg's defaults of `commit.manifest.target-size-bytes` and `commit.manifest.min-count-to-merge`."""
+
+
+class TableTransaction(Transaction):
+    """A transaction that keeps the metadata with its changes.
+
+    pyiceberg copies all snapshots in the metadata each time when a part of a commit reads the metadata.
+    """
+
+    _current: tuple[Any, int, Any] | None = None
+    """The metadata of the table, the number of changes, and the metadata with these changes."""
+
+    @property
+    @override
+    def table_metadata(self) -> Any:
+        base, count = self._table.metadata, len(self._updates)
+        if self._current is None or self._current[0] is not base or self._current[1] != count:
+            self._current = (base, count, super().table_metadata)
+        return self._current[2]
 
 
 class ReplaceFiles(_OverwriteFiles):
