@@ -177,7 +177,8 @@ class DeltaLakeTable(LakeTable):
             if table is None:
                 return "the table does not exist"
             metrics = table.optimize.compact()
-            deleted_files = table.vacuum(dry_run=False)
+            # Without `full`, only files that the log still lists as removed, which a checkpoint does for a while.
+            deleted_files = table.vacuum(dry_run=False, full=True)
             table.cleanup_metadata()
         return f"compacted {metrics['numFilesRemoved']} files, deleted {len(deleted_files)} files"
 

@@ -164,6 +164,19 @@ def test_old_versions_are_removed(lake: Lake) -> None:
     assert (len(lake.names()), lake.offset()) == (5, 5)
 
 
+def test_removed_files_that_are_in_no_checkpoint_are_deleted(tmp_path: Path) -> None:
+    lake = Lake("delta", tmp_path)
+    properties = {"delta.deletedFileRetentionDuration": "interval 0 seconds"}
+    writer = lake.writer(layout=TableLayout(properties=properties))
+    for number in range(5):
+        writer.write(row(0, f"version {number}"), start=number)
+    threading.Event().wait(0.01)  # versions have the age of at least a millisecond
+    lake.open().load([]).handle.create_checkpoint()
+    maintain_table(lake.open())
+    assert len(list((lake.path / "orders").glob("*.parquet"))) == 1
+    assert lake.names() == {0: "version 4"}
+
+
 def list_unreferenced(lake: Lake) -> set[str]:
     """Return the files in the warehouse that no snapshot of the Iceberg table has, without metadata files."""
     table = lake.open().load([]).handle
