@@ -7,7 +7,8 @@ were read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ from kraal.connectors.tables.positions import OFFSETS, format_offsets
 from kraal.connectors.tables.reports import SCHEMA_CHANGES, format_schema_changes
 from kraal.connectors.tables.table import Changes, Conflict, LakeTable, TableState
 from kraal.plugins.api import RetriableError, TableReport, TableSchemaChange, TopicPartition
+
+log = logging.getLogger(__name__)
 
 NO_OFFSET: Final = -1
 """The version of an application transaction whose partition has no offset, because versions cannot be removed."""
@@ -177,10 +180,22 @@ class DeltaLakeTable(LakeTable):
             if table is None:
                 return "the table does not exist"
             metrics = table.optimize.compact()
-            # Without `full`, only files that the log still lists as removed, which a checkpoint does for a while.
-            deleted_files = table.vacuum(dry_run=False, full=True)
+            # Otherwise, only files that the log still lists as removed, which a checkpoint does for a while.
+            is_full = self._has_only_own_files(table.vacuum(full=True))
+            deleted_files = table.vacuum(dry_run=False, full=is_full)
             table.cleanup_metadata()
         return f"compacted {metrics['numFilesRemoved']} files, deleted {len(deleted_files)} files"
+
+    def _has_only_own_files(self, unused: Iterable[str]) -> bool:
+        """Return whether unused files below the table are in its own directories, not in those of another table."""
+        for path in unused:
+            if any("=" not in part for part in path.split("/")[:-1]):
+                log.warning(
+                    "%s: Files that failed commits have left cannot be deleted, because %s may belong to another table",
+                    *(self.name, path),
+                )
+                return False
+        return True
 
     def _has_moved(self, state: TableState) -> Callable[[], bool]:
         """Return a function that returns whether the table has another version than `state`."""

@@ -7,7 +7,7 @@ read. Rows are replaced by rewriting the data files that contain them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
@@ -17,7 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 from typing_extensions import override
 
-from kraal.connectors.tables.iceberg_expiry import delete_unused_files, expire_snapshots
+from kraal.connectors.tables.iceberg_expiry import Expired, delete_files, expire_snapshots, find_expired
 from kraal.connectors.tables.iceberg_files import rewrite_files, sort_rows
 from kraal.connectors.tables.iceberg_maintenance import CompactedFiles, compact_files, replace_files
 from kraal.connectors.tables.iceberg_orphans import remove_orphans
@@ -195,14 +195,22 @@ class IcebergTable(LakeTable):
             replaced_count = repeat_after_conflict(
                 partial(self._replace_files, compacted), _MAX_SHORT_COMMITS
             )
-            table, metadata, expired = repeat_after_conflict(self._expire_snapshots, _MAX_SHORT_COMMITS)
+            table = self._load_existing()
             with self._detect_deleted_files(table):
-                deleted_count = delete_unused_files(table, metadata, expired)
-                if removes_orphans:
+                expired = find_expired(table)
+            if expired.ids:
+                repeat_after_conflict(partial(self._expire_snapshots, expired), _MAX_SHORT_COMMITS)
+            deleted_count = delete_files(table.io, expired.files)
+            if removes_orphans:
+                table = self._load_existing()
+                with self._detect_deleted_files(table):
                     deleted_count += remove_orphans(table, self._load_table)
-        return f"compacted {replaced_count} files, expired {len(expired)} snapshots, deleted {deleted_count} files"
+        return (
+            f"compacted {replaced_count} files, expired {len(expired.ids)} snapshots, "
+            f"deleted {deleted_count} files"
+        )
 
-    def _replace_files(self, compacted: Sequence[CompactedFiles]) -> int:
+    def _replace_files(self, compacted: list[CompactedFiles]) -> int:
         """Commit compacted files; return the number of files that they replace. Raises Conflict."""
         if not compacted:
             return 0
@@ -216,12 +224,10 @@ class IcebergTable(LakeTable):
                     transaction.commit_transaction()
             return count
 
-    def _expire_snapshots(self) -> tuple[Any, Any, list[Any]]:
-        """Remove expired snapshots; return the table, its metadata before, and the snapshots. Raises Conflict."""
+    def _expire_snapshots(self, expired: Expired) -> None:
+        """Remove expired snapshots from the metadata. Raises Conflict."""
         with _explain_errors(self.name):
-            table = self._load_existing()
-            metadata = table.metadata
-            return table, metadata, expire_snapshots(table)
+            expire_snapshots(self._load_existing(), expired)
 
     def _load_existing(self) -> Any:
         """Return the library's table. Raises Conflict if it was dropped meanwhile."""

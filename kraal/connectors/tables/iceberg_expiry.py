@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from kraal.connectors.tables.table import Conflict
@@ -25,11 +26,35 @@ _MAY_DELETE: Final = "gc.enabled"
 _BRANCH: Final = "branch"
 
 
-def expire_snapshots(table: Any) -> list[Any]:
-    """Remove expired snapshots from the metadata; return them. Changes `table` to the new version.
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """Snapshots that have expired, and what remains without them."""
 
-    Raises Conflict if another maintenance was faster, CommitFailedException if a branch was changed, and the errors of
-    pyiceberg.
+    ids: frozenset[int]
+    files: frozenset[str]
+    """The files that only these snapshots have, unless other tables may have them."""
+    heads: Mapping[str, int]
+    """The snapshots of all branches and tags when the files were listed."""
+
+
+def find_expired(table: Any) -> Expired:
+    """Find the snapshots that have expired now, and their files. Raises the errors of pyiceberg and the storage."""
+    metadata = table.metadata
+    snapshots = choose_expired(metadata, time.time_ns() // 1_000_000)
+    ids, files = frozenset(snapshot.snapshot_id for snapshot in snapshots), set[str]()
+    if snapshots and may_delete(table):
+        files = list_files(snapshots, table.io) - list_files(_choose_compared(metadata, snapshots), table.io)
+        statistics = [*metadata.statistics, *metadata.partition_statistics]
+        files.update(file.statistics_path for file in statistics if file.snapshot_id in ids)
+    return Expired(ids, frozenset(files), {name: ref.snapshot_id for name, ref in metadata.refs.items()})
+
+
+def expire_snapshots(table: Any, expired: Expired) -> None:
+    """Remove expired snapshots from the metadata.
+
+    Commits may have been added since the files of the snapshots were listed, because a commit keeps or removes files
+    of its parent, and adds new ones. Raises Conflict if another maintenance has removed a snapshot, or if a branch or
+    a tag was changed in another way; CommitFailedException if the table has changed since it was loaded.
     """
     from pyiceberg.table.update import AssertRefSnapshotId  # noqa: PLC0415 - heavy
     from pyiceberg.table.update.snapshot import ExpireSnapshots  # noqa: PLC0415 - heavy
@@ -37,35 +62,34 @@ def expire_snapshots(table: Any) -> list[Any]:
     from kraal.connectors.tables.iceberg_snapshots import TableTransaction  # noqa: PLC0415 - as above
 
     metadata = table.metadata
-    expired = choose_expired(metadata, time.time_ns() // 1_000_000)
-    if not expired:
-        return []
+    existing = {snapshot.snapshot_id for snapshot in metadata.snapshots}
+    referenced = {ref.snapshot_id for ref in metadata.refs.values()}
+    if (
+        not expired.ids <= existing
+        or expired.ids & referenced
+        or not _has_only_new_commits(metadata, expired.heads)
+    ):
+        raise Conflict(f"{table.name()}: the snapshots, branches or tags have changed")
     update = ExpireSnapshots(TableTransaction(table, autocommit=True))
     # Without requirements, a branch that was moved to one of the snapshots meanwhile would be removed with it.
     update._requirements += tuple(  # noqa: SLF001 - pyiceberg requires nothing
         AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": ref.snapshot_id})
         for name, ref in metadata.refs.items()
     )
+    update.by_ids(sorted(expired.ids))
     try:
-        update.by_ids([snapshot.snapshot_id for snapshot in expired]).commit()
-    except ValueError as exc:  # another maintenance has removed a snapshot
-        raise Conflict(f"{table.name()}: the snapshots have changed") from exc
-    return expired
+        update.commit()
+    except ValueError as exc:  # another maintenance has removed a snapshot since the table was loaded
+        raise Conflict(f"{table.name()}: the snapshots cannot be removed: {exc}") from exc
 
 
-def delete_unused_files(table: Any, metadata: Any, expired: Sequence[Any]) -> int:
-    """Delete the files that only expired snapshots have; return their number. Files that cannot be deleted are logged.
-
-    `metadata` are those from which the snapshots were removed. Later snapshots cannot have files that only expired ones
-    have, because a commit keeps or removes files of its parent, and adds new ones.
-    """
-    if not expired or not may_delete(table):
-        return 0
-    unused = list_files(expired, table.io) - list_files(_choose_compared(metadata, expired), table.io)
-    ids = {snapshot.snapshot_id for snapshot in expired}
-    statistics = [*metadata.statistics, *metadata.partition_statistics]
-    unused.update(file.statistics_path for file in statistics if file.snapshot_id in ids)
-    return delete_files(table.io, unused)
+def _has_only_new_commits(metadata: Any, heads: Mapping[str, int]) -> bool:
+    """Return whether each branch and tag of `heads` still has its snapshot, or later ones."""
+    return all(
+        name in metadata.refs
+        and any(each.snapshot_id == head for each in _list_ancestors(metadata, metadata.refs[name]))
+        for name, head in heads.items()
+    )
 
 
 def choose_expired(metadata: Any, now_ms: int) -> list[Any]:

@@ -30,8 +30,8 @@ MAX_PENDING_BYTES: Final = 1 << 28
 class RowWriter:
     """Writes rows to new data files; small amounts of rows from several files are written together."""
 
-    def __init__(self, transaction: Any, io: Any) -> None:
-        self._transaction, self._io = transaction, io
+    def __init__(self, metadata: Any, io: Any) -> None:
+        self._metadata, self._io = metadata, io
         self._pending: list[pa.Table] = []
         self.files: list[Any] = []
 
@@ -47,9 +47,8 @@ class RowWriter:
         from pyiceberg.io.pyarrow import _dataframe_to_data_files  # noqa: PLC0415 - heavy
 
         if self._pending:
-            metadata = self._transaction.table_metadata
-            rows = sort_rows(pa.concat_tables(self._pending), metadata)
-            self.files += _dataframe_to_data_files(table_metadata=metadata, df=rows, io=self._io)
+            rows = sort_rows(pa.concat_tables(self._pending), self._metadata)
+            self.files += _dataframe_to_data_files(table_metadata=self._metadata, df=rows, io=self._io)
             self._pending.clear()
 
 
@@ -77,9 +76,10 @@ def rewrite_files(
     from kraal.connectors.tables.iceberg_snapshots import ReplaceFiles  # noqa: PLC0415 - as above
 
     row_filter = AlwaysTrue() if changes.truncates else _make_filter(changes)
-    scan = ArrowScan(transaction.table_metadata, table.io, transaction.table_metadata.schema(), AlwaysTrue())
+    metadata = transaction.table_metadata
+    scan = ArrowScan(metadata, table.io, metadata.schema(), AlwaysTrue())
     replaced_files: list[Any] = []
-    writer, rows = RowWriter(transaction, table.io), changes.rows
+    writer, rows = RowWriter(metadata, table.io), changes.rows
     matched = pa.array([], pa.int64())
     for task in table.scan(row_filter=row_filter).plan_files() if table.current_snapshot() else ():
         if not changes.truncates:

@@ -6,7 +6,7 @@ replaces the old files is short, and can be repeated after a conflict.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -59,7 +59,7 @@ def compact_files(table: Any) -> list[CompactedFiles]:
     scan = ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
     results: list[CompactedFiles] = []
     for group in choose_files(list(table.scan().plan_files()), table.spec().spec_id):
-        writer = RowWriter(table.transaction(), table.io)
+        writer = RowWriter(table.metadata, table.io)
         writer.add(cast_table(scan.to_table(group), schema.as_arrow()))
         writer.flush()
         results.append(CompactedFiles([task.file for task in group], writer.files))
@@ -67,12 +67,12 @@ def compact_files(table: Any) -> list[CompactedFiles]:
 
 
 def replace_files(
-    transaction: Any, table: Any, compacted: Iterable[CompactedFiles], properties: Mapping[str, str]
+    transaction: Any, table: Any, compacted: list[CompactedFiles], properties: Mapping[str, str]
 ) -> int:
     """Add a snapshot with the new files in place of the old ones; return the number of replaced files.
 
     The table may have changed since the files were written. Where it no longer has one of the old files, or has deleted
-    rows of them, the new files are deleted.
+    rows of them, the new files are deleted and removed from `compacted`.
     """
     from kraal.connectors.tables.iceberg_snapshots import ReplaceFiles  # noqa: PLC0415 - heavy
 
@@ -84,6 +84,7 @@ def replace_files(
         is_usable = all(file.file_path in unchanged and file.spec_id == spec_id for file in files.old)
         (usable if is_usable else outdated).append(files)
     delete_files(table.io, {file.file_path for files in outdated for file in files.new} - live)
+    compacted[:] = usable
     if usable:
         with ReplaceFiles(transaction, dict(properties)) as update:
             for files in usable:

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from pyiceberg.manifest import ManifestContent
 from pyiceberg.table import Transaction
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _ManifestMergeManager, _OverwriteFiles
 from typing_extensions import override
 
-_TARGET_BYTES: Final = 8 * 1024 * 1024
-_MIN_MERGED: Final = 100
-"""Iceberg's defaults of `commit.manifest.target-size-bytes` and `commit.manifest.min-count-to-merge`."""
+_DEFAULT_TARGET_BYTES: Final = 8 * 1024 * 1024
+_DEFAULT_MIN_COUNT: Final = 100
 
 
 class TableTransaction(Transaction):
@@ -36,32 +36,42 @@ class ReplaceFiles(_OverwriteFiles):
     """Replaces data files, and keeps the number of manifests small.
 
     pyiceberg keeps all manifests, also those that only list files which an earlier snapshot has removed. The time of a
-    commit would grow with the number of earlier commits. Iceberg's library in Java omits and merges them as well.
+    commit would grow with the number of earlier commits. Like Iceberg's library in Java, this class omits such
+    manifests, and merges the others as `commit.manifest-merge.enabled` and related properties of the table require.
     """
 
     def __init__(self, transaction: Any, properties: dict[str, str]) -> None:
         """Create a snapshot with these properties on the main branch; commit it by leaving the context."""
-        template = transaction.update_snapshot(snapshot_properties=properties).overwrite()
+        is_first = transaction.table_metadata.current_snapshot() is None
         super().__init__(
-            operation=template._operation,  # noqa: SLF001 - so that the constructor of pyiceberg chooses it
+            operation=Operation.APPEND if is_first else Operation.OVERWRITE,
             transaction=transaction,
-            io=template._io,  # noqa: SLF001 - as above
+            io=transaction._table.io,  # noqa: SLF001 - as UpdateSnapshot does
             snapshot_properties=properties,
         )
 
     @override
     def _process_manifests(self, manifests: list[Any]) -> list[Any]:
         live = [manifest for manifest in manifests if self._is_needed(manifest)]
-        data = [manifest for manifest in live if manifest.content == ManifestContent.DATA]
+        metadata = self._transaction.table_metadata
+        mergeable = [
+            manifest
+            for manifest in live
+            if manifest.content == ManifestContent.DATA
+            and manifest.partition_spec_id == metadata.default_spec_id
+        ]
+        minimum = int(metadata.properties.get("commit.manifest.min-count-to-merge", _DEFAULT_MIN_COUNT))
+        size = int(metadata.properties.get("commit.manifest.target-size-bytes", _DEFAULT_TARGET_BYTES))
+        is_enabled = str(metadata.properties.get("commit.manifest-merge.enabled", "true")).lower() != "false"
         merger = _ManifestMergeManager(
-            target_size_bytes=_TARGET_BYTES,
-            min_count_to_merge=_MIN_MERGED,
-            merge_enabled=len(data) >= _MIN_MERGED,
+            target_size_bytes=size,
+            min_count_to_merge=minimum,
+            merge_enabled=is_enabled and len(mergeable) >= minimum,
             snapshot_producer=self,
         )
-        return merger.merge_manifests(data) + [each for each in live if each not in data]
+        return merger.merge_manifests(mergeable) + [each for each in live if each not in mergeable]
 
     def _is_needed(self, manifest: Any) -> bool:
-        """Return whether a manifest lists files of this snapshot, or files that it has removed."""
-        is_new = manifest.added_snapshot_id in {None, self._snapshot_id}
-        return is_new or manifest.has_added_files() or manifest.has_existing_files()
+        """Return whether a manifest lists files of the table, or files that this snapshot has removed."""
+        is_new = manifest.added_snapshot_id == self._snapshot_id
+        return bool(is_new or manifest.has_added_files() or manifest.has_existing_files())

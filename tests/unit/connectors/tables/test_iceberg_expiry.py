@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 from pyiceberg.exceptions import CommitFailedException
 
-from kraal.connectors.tables.iceberg_expiry import choose_expired, expire_snapshots
+from kraal.connectors.tables import iceberg
+from kraal.connectors.tables.iceberg_expiry import Expired, choose_expired, expire_snapshots, find_expired
 from kraal.connectors.tables.layout import TableLayout
+from kraal.connectors.tables.maintenance import maintain_table
 from kraal.connectors.tables.table import Conflict
 from tests.fakes.tables.records import row
 from tests.unit.connectors.tables.conftest import Lake
@@ -78,27 +81,96 @@ def test_snapshot_of_no_branch_expires_by_its_own_age() -> None:
     assert 5 in expire(snapshots, refs, 661)
 
 
-def test_branch_that_was_moved_meanwhile_is_a_conflict(tmp_path: Path) -> None:
-    lake = Lake("iceberg", tmp_path)
-    writer = lake.writer(layout=TableLayout(properties={"history.expire.max-snapshot-age-ms": "0"}))
+def make_lake(path: Path, **properties: str) -> Lake:
+    """Return a table with three snapshots, of which two have expired."""
+    lake = Lake("iceberg", path)
+    layout = TableLayout(properties={"history.expire.max-snapshot-age-ms": "0", **properties})
+    writer = lake.writer(layout=layout)
     for number in range(3):
-        writer.write(row(number, "a"), start=number)
-    table, other = (lake.open().load([]).handle for _ in range(2))
-    other.manage_snapshots().rollback_to_snapshot(other.snapshots()[-2].snapshot_id).commit()
-    files = {path for path in (lake.path / "warehouse").glob("**/*.*") if path.suffix != ".json"}
+        writer.write(row(0, f"version {number}"), start=number)
+    threading.Event().wait(0.01)  # versions have the age of at least a millisecond
+    return lake
+
+
+def load(lake: Lake) -> Any:
+    """Return the library's table."""
+    return lake.open().load([]).handle
+
+
+def list_paths(lake: Lake) -> set[Path]:
+    """Return the files of all snapshots, not those of the metadata."""
+    return {path for path in (lake.path / "warehouse").glob("**/*.*") if path.suffix != ".json"}
+
+
+def interrupt_expiry(monkeypatch: pytest.MonkeyPatch, interrupt: Callable[[], object]) -> None:
+    """Call a function once between the search for expired snapshots and their removal."""
+    interruptions = [interrupt]
+
+    def find(table: Any) -> Expired:
+        expired = find_expired(table)
+        if interruptions:
+            interruptions.pop()()
+        return expired
+
+    monkeypatch.setattr(iceberg, "find_expired", find)
+
+
+def test_commit_during_an_expiry_does_not_repeat_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = make_lake(tmp_path)
+    interrupt_expiry(monkeypatch, lambda: lake.writer().write(row(0, "version 3"), start=3))
+    assert "expired 2 snapshots, deleted 7 files" in lake.open().maintain()
+    assert lake.names() == {0: "version 3"}
+    assert len(load(lake).snapshots()) == 2
+
+
+def test_branch_that_was_moved_meanwhile_is_a_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = make_lake(tmp_path)
+    files = list_paths(lake)
+
+    def roll_back() -> None:
+        table = load(lake)
+        table.manage_snapshots().rollback_to_snapshot(table.snapshots()[-2].snapshot_id).commit()
+
+    interrupt_expiry(monkeypatch, roll_back)
+    with pytest.raises(Conflict, match="have changed"):
+        lake.open().maintain()
+    assert list_paths(lake) >= files
+    assert lake.names() == {0: "version 1"}
+
+
+def test_expired_snapshot_that_was_tagged_meanwhile_is_a_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = make_lake(tmp_path)
+    files = list_paths(lake)
+    first = load(lake).snapshots()[0].snapshot_id
+    interrupt_expiry(monkeypatch, lambda: load(lake).manage_snapshots().create_tag(first, "first").commit())
+    with pytest.raises(Conflict, match="have changed"):
+        lake.open().maintain()
+    assert list_paths(lake) >= files
+    assert load(lake).scan(snapshot_id=first).to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize("may_delete", ["true", "false"])
+def test_snapshots_that_another_maintenance_has_removed_are_a_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, may_delete: str
+) -> None:
+    lake = make_lake(tmp_path, **{"gc.enabled": may_delete})
+    other = lake.open()
+    interrupt_expiry(monkeypatch, lambda: expire_snapshots(load(lake), find_expired(load(lake))))
+    with pytest.raises(Conflict, match="have changed"):
+        other.maintain()
+    assert lake.names() == {0: "version 2"}
+    assert "expired 0 snapshots" in maintain_table(other)
+
+
+def test_commit_between_load_and_removal_is_a_conflict(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+    table = load(lake)
+    expired = find_expired(table)
+    lake.writer().write(row(0, "version 3"), start=3)
     with pytest.raises(CommitFailedException, match="main"):
-        expire_snapshots(table)
-    assert files <= set((lake.path / "warehouse").glob("**/*.*"))
-    assert len(lake.names()) == 2
-
-
-def test_snapshots_that_another_maintenance_has_removed_are_a_conflict(tmp_path: Path) -> None:
-    lake = Lake("iceberg", tmp_path)
-    writer = lake.writer(layout=TableLayout(properties={"history.expire.max-snapshot-age-ms": "0"}))
-    for number in range(3):
-        writer.write(row(number, "a"), start=number)
-    tables = [lake.open().load([]).handle for _ in range(2)]
-    assert len(expire_snapshots(tables[0])) > 0
-    with pytest.raises(Conflict):
-        expire_snapshots(tables[1])
-    assert len(lake.names()) == 3
+        expire_snapshots(table, expired)
+    assert len(load(lake).snapshots()) == 4
