@@ -22,11 +22,16 @@ class GroupMetrics:
     ended_s: float | None = None
     """End of the last rebalance."""
     waiting_since_s: float | None = None
-    """Time since which the worker waits for an assignment: the start of the first rebalance that has not completed, or
-    the loss of the coordinator."""
+    """Time since which the worker waits for an assignment: its start, the start of the first rebalance that has not
+    completed, or the loss of the coordinator."""
     connectors: int = 0
     tasks: int = 0
     """Number of tasks assigned to this worker."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was a rebalance."""
+        return self.completed_count > 0 or self.began_s is not None
 
     def on_rebalance_began(self, now_s: float) -> GroupMetrics:
         """Record the start of a rebalance, which supersedes a rebalance in progress."""
@@ -50,6 +55,6 @@ class GroupMetrics:
         )
 
 
-def no_rebalance(windows: Windows) -> GroupMetrics:
+def no_rebalance(windows: Windows, now_s: float) -> GroupMetrics:
     """Return the metrics of a member that has not joined yet."""
-    return GroupMetrics(rebalance_ms=Sampled(windows))
+    return GroupMetrics(rebalance_ms=Sampled(windows), waiting_since_s=now_s)

@@ -101,7 +101,7 @@ class MetricsRegistry:
         self.stall_timeout_s = stall_timeout_s
         self.time = time
         self.windows = windows
-        self.group = no_rebalance(windows) if in_group else None
+        self.group = no_rebalance(windows, time.now()) if in_group else None
         """Written by membership."""
         self._plugin_versions: dict[Instance, str | None] = {}
         self._instance_states: dict[Instance, InstanceState] = {}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 GROUP: Final = "group"
 GROUP_REASON: Final = "the rebalance of the group has not completed, or its coordinator does not respond"
+NOT_JOINED_REASON: Final = "this worker has not joined the group yet, because Spark is starting or the group's coordinator does not respond"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,4 +35,5 @@ def find_group_outage(metrics: MetricsRegistry) -> Sequence[DownPart]:
     if group is None or group.waiting_since_s is None:
         return ()
     is_overdue = 0 < timeout_s < metrics.time.now() - group.waiting_since_s
-    return (DownPart(GROUP, group.waiting_since_s, GROUP_REASON),) if is_overdue else ()
+    reason = GROUP_REASON if group.has_begun else NOT_JOINED_REASON
+    return (DownPart(GROUP, group.waiting_since_s, reason),) if is_overdue else ()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from kraal.config.connector.auto_restart import AutoRestart
 from kraal.core.ids import ConnectorName
 from kraal.metrics.progress import ConnectorProgress, ProgressReports, merge
+from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.series import Series
 from kraal.metrics.stalls.detection import StallDetection
-from kraal.metrics.stalls.down_parts import GROUP_REASON, find_group_outage
+from kraal.metrics.stalls.down_parts import GROUP, GROUP_REASON, NOT_JOINED_REASON, find_group_outage
+from kraal.metrics.windows import Windows
 from kraal.testing._simulation.cluster import EmbeddedCluster
 from kraal.testing._simulation.cluster_worker import ClusterWorker
 from kraal.testing._simulation.plugins import FAKE_SOURCE
@@ -42,6 +44,22 @@ def test_connectors_without_a_worker_have_a_cause_during_an_outage_of_the_coordi
     cluster.settle()
     assert [find_cause(worker) for worker in cluster.alive] == [None, None]
     assert [find_group_outage(worker.assembly.metrics) for worker in cluster.alive] == [(), ()]
+
+
+def test_worker_that_has_not_joined_the_group_yet_is_down() -> None:
+    cluster = EmbeddedCluster(workers=1)
+    metrics = MetricsRegistry(cluster.workers[0].assembly.metrics.time, Windows(), in_group=True)
+    cluster.advance(60)
+    assert find_group_outage(metrics) == ()
+    cluster.advance(1)
+    [part] = find_group_outage(metrics)
+    assert (part.name, part.why) == (GROUP, NOT_JOINED_REASON)
+    assert metrics.group is not None
+    metrics.group = metrics.group.on_rebalance_began(metrics.time.now())
+    [part] = find_group_outage(metrics)
+    assert part.why == GROUP_REASON, "a rebalance that begins later does not end the outage"
+    metrics.group = metrics.group.on_rebalance_ended(metrics.time.now())
+    assert find_group_outage(metrics) == ()
 
 
 def test_absence_is_no_cause_if_another_worker_runs_the_tasks() -> None:
