@@ -15,6 +15,7 @@ from kraal.engine.source.refusal_watch import RefusalWatch
 from kraal.engine.source.too_large import explain_size_error
 from kraal.engine.source.write_paths import PolledBatch, SourceFacts, SourceWriter, WritePath, choose
 from kraal.engine.write_path_choice import Choice
+from kraal.plugins.api import RetriableError
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,12 @@ class SourceAttempt:
         self.parts.group.renew()
         self.parts.pending_batch = None
         start_job(self._write, self._handle_outcome)
+
+    @property
+    def _must_repeat(self) -> bool:
+        """Whether a batch without a result was cancelled although the run continues, such as after a refusal."""
+        has_table = self.polled.batch.table is not None and not self.facts.transactional
+        return has_table and not self.parts.cancelled.is_set()
 
     def _write(self) -> None:
         """Choose a write path, and start writing the batch on it."""
@@ -79,6 +86,8 @@ class SourceAttempt:
         """Report the result; if the column form of the transforms has failed, repeat the batch on the record path."""
         if isinstance(outcome, BatchDone):
             outcome = replace(outcome, write_path=str(self._choice))
+        elif outcome is None and self._must_repeat:
+            outcome = RetriableError("The batch was cancelled")
         if self.refusals is not None:
             outcome = self.refusals.end(outcome)
             if isinstance(outcome, BaseException):

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 GROUP: Final = "group"
 GROUP_REASON: Final = "the rebalance of the group has not completed, or its coordinator does not respond"
-NOT_JOINED_REASON: Final = "this worker has not joined the group yet, because Spark is starting or the group's coordinator does not respond"
+NOT_JOINED_REASON: Final = (
+    "this worker has not joined the group yet, because Spark is starting or the group's coordinator does not "
+    "respond"
+)
 
 
 @dataclass(frozen=True, slots=True)

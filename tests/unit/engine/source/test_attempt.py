@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -37,6 +38,7 @@ class Harness:
     used_paths: list[WritePath] = field(default_factory=list)
     outcomes: list[JobResult] = field(default_factory=list)
     renewals: int = 0
+    cancelled: threading.Event = field(default_factory=threading.Event)
 
     def attempt(self, facts: SourceFacts) -> SourceAttempt:
         """Return an attempt to write a small table."""
@@ -52,6 +54,7 @@ class Harness:
             worker_record_path=lambda _: None,
             choose_jobless_path=lambda *_: self.jobless_path,
             ranges=SourceRanges({}),
+            cancelled=self.cancelled,
         )
         polled_batch = PolledBatch(
             batch=SourceBatch(offsets={}, table=pa.table({"value": [b"a"]}), topic="t"), number=1, poll_s=0.0
@@ -71,17 +74,26 @@ class Harness:
 
 
 def test_batch_report_contains_the_write_path_and_the_reason() -> None:
-    harness = Harness([DONE, None])
+    harness = Harness([DONE])
     attempt = harness.attempt(SourceFacts())
     attempt(harness.outcomes.append)
-    attempt(harness.outcomes.append)
-    done, no_batch = harness.outcomes
+    [done] = harness.outcomes
     assert isinstance(done, BatchDone)
     assert (
         done.write_path
         == "by columns, in a Spark job shared with other tasks: the plugin returns the records"
     )
-    assert no_batch is None
+
+
+def test_cancelled_batch_is_repeated_unless_the_run_was_cancelled() -> None:
+    harness = Harness([None, None])
+    attempt = harness.attempt(SourceFacts())
+    attempt(harness.outcomes.append)
+    harness.cancelled.set()
+    attempt(harness.outcomes.append)
+    cancelled, ended = harness.outcomes
+    assert isinstance(cancelled, RetriableError)
+    assert ended is None
 
 
 def test_each_attempt_chooses_the_write_path_again() -> None:
