@@ -241,7 +241,9 @@ def test_backlog_of_running_sinks_is_exported() -> None:
 def test_rebalance_without_a_start_is_not_recorded() -> None:
     metrics = create_metrics(in_group=True)
     assert metrics.group is not None
-    assert metrics.group.on_rebalance_ended(5) is metrics.group
+    group = metrics.group.on_rebalance_ended(5)
+    assert (group.completed_count, group.ended_s, group.waiting_since_s) == (0, None, None)
+    assert group.on_rebalance_ended(6) is group
 
 
 def test_only_totals_are_counters() -> None:
