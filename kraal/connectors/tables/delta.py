@@ -180,7 +180,7 @@ class DeltaLakeTable(LakeTable):
             if table is None:
                 return "the table does not exist"
             metrics = table.optimize.compact()
-            # Otherwise, only files that the log still lists as removed, which a checkpoint does for a while.
+            # Without `full`, vacuum deletes only files that the log lists as removed; a checkpoint soon omits them.
             is_full = self._has_only_own_files(table.vacuum(full=True))
             deleted_files = table.vacuum(dry_run=False, full=is_full)
             table.cleanup_metadata()
