@@ -191,7 +191,7 @@ class DeltaLakeTable(LakeTable):
         for path in unused:
             if any("=" not in part for part in path.split("/")[:-1]):
                 log.warning(
-                    "%s: Files that failed commits have left cannot be deleted, because %s may belong to another table",
+                    "%s: Not deleting files that the log does not list, because %s may belong to another table",
                     *(self.name, path),
                 )
                 return False

@@ -97,7 +97,7 @@ def _list_used_files(table: Any) -> set[str]:
 
 
 def _find_other_table(table: Any, locations: Iterable[str]) -> str | None:
-    """Return the first metadata file that belongs to another table or cannot be read; None if there is none."""
+    """Return the location of a metadata file that belongs to another table or that cannot be read, or None."""
     from pyiceberg.serializers import FromInputFile  # noqa: PLC0415 - heavy
 
     for location in locations:

@@ -52,14 +52,12 @@ class ReplaceFiles(_OverwriteFiles):
 
     @override
     def _process_manifests(self, manifests: list[Any]) -> list[Any]:
-        live = [manifest for manifest in manifests if self._is_needed(manifest)]
         metadata = self._transaction.table_metadata
-        mergeable = [
-            manifest
-            for manifest in live
-            if manifest.content == ManifestContent.DATA
-            and manifest.partition_spec_id == metadata.default_spec_id
-        ]
+        mergeable, others = list[Any](), list[Any]()
+        for manifest in filter(self._is_needed, manifests):
+            is_data = manifest.content == ManifestContent.DATA
+            is_current = manifest.partition_spec_id == metadata.default_spec_id
+            (mergeable if is_data and is_current else others).append(manifest)
         minimum = int(metadata.properties.get("commit.manifest.min-count-to-merge", _DEFAULT_MIN_COUNT))
         size = int(metadata.properties.get("commit.manifest.target-size-bytes", _DEFAULT_TARGET_BYTES))
         is_enabled = str(metadata.properties.get("commit.manifest-merge.enabled", "true")).lower() != "false"
@@ -69,7 +67,7 @@ class ReplaceFiles(_OverwriteFiles):
             merge_enabled=is_enabled and len(mergeable) >= minimum,
             snapshot_producer=self,
         )
-        return merger.merge_manifests(mergeable) + [each for each in live if each not in mergeable]
+        return [*merger.merge_manifests(mergeable), *others]
 
     def _is_needed(self, manifest: Any) -> bool:
         """Return whether a manifest lists files of the table, or files that this snapshot has removed."""
