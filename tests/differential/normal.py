@@ -1,4 +1,4 @@
-"""Normalizes values that differ between runs of the same program: addresses, directories and times."""
+"""Normalizes values that differ between runs of the same program: addresses, directories, times and orders."""
 
 from __future__ import annotations
 
@@ -24,10 +24,25 @@ def normalize(response: Response, placeholders: Placeholders) -> Response:
         for name, value in response.headers.items()
         if name not in _FRAMING
     }
+    body = replace_times(shorten_traces(placeholders.replace_values(response.body)))
+    return sort_methods(replace(response, headers=headers, body=body))
+
+
+def sort_methods(response: Response) -> Response:
+    """Sort the methods in the header `Allow`, and in a body that lists the same methods.
+
+    Jersey collects them in a HashSet, in which PUT and PATCH have the same bucket. The order of these two is that of
+    Java's reflection, which differs between runs of the same JVM (RuntimeResource, ModelProcessorUtil of Jersey).
+    """
+    allow = response.headers.get("allow")
+    if allow is None:
+        return response
+    methods = sorted(allow.split(","))
+    is_list = sorted(response.body.split(", ")) == methods
     return replace(
         response,
-        headers=headers,
-        body=replace_times(shorten_traces(placeholders.replace_values(response.body))),
+        headers={**response.headers, "allow": ",".join(methods)},
+        body=", ".join(methods) if is_list else response.body,
     )
 
 

@@ -48,6 +48,20 @@ def test_headers_are_normalized() -> None:
     assert normalized.headers == {"location": "http://WORKER/connectors/a-TAG"}
 
 
+@pytest.mark.parametrize(
+    ("allow", "body", "expected_allow", "expected_body"),
+    [
+        pytest.param("HEAD,PUT,PATCH", "HEAD, PUT, PATCH", "HEAD,PATCH,PUT", "HEAD, PATCH, PUT", id="OPTIONS"),
+        pytest.param("PUT,PATCH", '{"error_code":405}', "PATCH,PUT", '{"error_code":405}', id="error"),
+        pytest.param("PUT,PATCH", "PUT, POST", "PATCH,PUT", "PUT, POST", id="other methods"),
+        pytest.param("PUT, PATCH", "PUT, PATCH", " PATCH,PUT", "PUT, PATCH", id="another separator"),
+    ],
+)
+def test_allowed_methods_are_sorted(allow: str, body: str, expected_allow: str, expected_body: str) -> None:
+    response = normalize(Response(status=200, headers={"allow": allow}, body=body), PLACEHOLDERS)
+    assert (response.headers["allow"], response.body) == (expected_allow, expected_body)
+
+
 def test_percent_encoded_directory_is_replaced() -> None:
     assert PLACEHOLDERS.replace_values("/connectors/%2Ftmp%2Fa%20dir") == "/connectors/DIR"
 
