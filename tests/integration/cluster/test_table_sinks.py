@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import random
-import threading
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster, WorkerProcess
 from scripts.harness.proofs import prove
-from tests.fakes.tables.records import Record, event, row, tombstone
 from tests.fakes.tables.sinks import TableSink, find_owner
+from tests.fakes.tables.topic_changes import PARTITIONS, TopicChanges
 
 pytestmark = pytest.mark.ci
 
-PARTITIONS = 2
-KEYS = 400
 BACKLOG = 4000
 """Records before the connectors start; Spark reads them, because they are many."""
 KILLS = 3
@@ -49,68 +41,18 @@ def two_workers(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield cluster
 
 
-class Changes:
-    """Produces changes of random keys, and remembers the state that results from them."""
-
-    def __init__(self, bootstrap: str, topic: str, *, is_append: bool, seed: int) -> None:
-        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-        admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
-        self._topic, self._is_append = topic, is_append
-        self._random = random.Random(seed)  # noqa: S311 - no secret
-        self.rows: dict[int, str] = {}
-        self.ends = dict.fromkeys(range(PARTITIONS), 0)
-
-    def produce(self, count: int) -> None:
-        """Produce this number of changes; a delete is followed by a tombstone, as Debezium's are."""
-        for _ in range(count):
-            for number, record in self._change():
-                key, value = record
-                partition = number % PARTITIONS
-                self._producer.produce(self._topic, value, key, partition=partition)
-                self._producer.poll(0)
-                self.ends[partition] += 1
-        assert self._producer.flush(30) == 0
-
-    def _change(self) -> list[tuple[int, Record]]:
-        if self._is_append:
-            number = sum(self.ends.values())
-            self.rows[number] = "x"
-            return [(number, row(number, "x"))]
-        number = self._random.randrange(KEYS)
-        if number in self.rows and self._random.random() < 0.3:
-            del self.rows[number]
-            return [(number, event("d", number)), (number, tombstone(number))]
-        op = "u" if number in self.rows else "c"
-        self.rows[number] = uuid.UUID(int=self._random.getrandbits(128)).hex
-        return [(number, event(op, number, self.rows[number]))]
-
-    @contextmanager
-    def flowing(self) -> Iterator[None]:
-        """Produce changes in a thread."""
-        ends = threading.Event()
-
-        def run() -> None:
-            while not ends.wait(0.05):
-                self.produce(10)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
-            yield
-        finally:
-            ends.set()
-            thread.join()
-
-
 @pytest.mark.one_a_day("mode")
-@pytest.mark.parametrize("mode", ["cdc", "append"])
+@pytest.mark.parametrize("mode", ["cdc", "append", "upsert"])
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_table_equals_the_topic_after_kills(
-    kind: str, mode: str, two_workers: ProcessCluster, kafka: Broker, tmp_path: Path
+    kind: str,
+    mode: Literal["append", "upsert", "cdc"],
+    two_workers: ProcessCluster,
+    kafka: Broker,
+    tmp_path: Path,
 ) -> None:
     name = f"{kind}-{mode}-{uuid.uuid4().hex[:8]}"
-    changes = Changes(kafka.bootstrap, name, is_append=mode == "append", seed=7)
+    changes = TopicChanges(kafka.bootstrap, name, mode, seed=7)
     changes.produce(BACKLOG)
     two_workers.start_dead()
     sink = TableSink(kind, name, tmp_path, mode, partitions=PARTITIONS)
@@ -149,7 +91,7 @@ def test_table_is_reported_and_its_offsets_are_changed_over_rest(
     kind: str, two_workers: ProcessCluster, kafka: Broker, tmp_path: Path
 ) -> None:
     name = f"{kind}-offsets-{uuid.uuid4().hex[:8]}"
-    changes = Changes(kafka.bootstrap, name, is_append=True, seed=7)
+    changes = TopicChanges(kafka.bootstrap, name, "append", seed=7)
     changes.produce(20)
     two_workers.start_dead()
     sink = TableSink(kind, name, tmp_path, "append", partitions=PARTITIONS)

@@ -51,7 +51,9 @@ def test_headers_are_normalized() -> None:
 @pytest.mark.parametrize(
     ("allow", "body", "expected_allow", "expected_body"),
     [
-        pytest.param("HEAD,PUT,PATCH", "HEAD, PUT, PATCH", "HEAD,PATCH,PUT", "HEAD, PATCH, PUT", id="OPTIONS"),
+        pytest.param(
+            "HEAD,PUT,PATCH", "HEAD, PUT, PATCH", "HEAD,PATCH,PUT", "HEAD, PATCH, PUT", id="OPTIONS"
+        ),
         pytest.param("PUT,PATCH", '{"error_code":405}', "PATCH,PUT", '{"error_code":405}', id="error"),
         pytest.param("PUT,PATCH", "PUT, POST", "PATCH,PUT", "PUT, POST", id="other methods"),
         pytest.param("PUT, PATCH", "PUT, PATCH", " PATCH,PUT", "PUT, PATCH", id="another separator"),
