@@ -5,10 +5,11 @@
                             ▼ Held
                           idle ──► stop(), or paused until resumed
 
-Offsets are stored after the write and before the next batch, so only the batch in flight can be delivered twice. A
-graceful stop or pause first waits until that batch is written and its offsets are stored, which avoids duplicates. The
-task stores offsets only with a lease, so that a disconnected worker commits nothing after its work was reassigned.
-Without a lease the task waits, because on a loaded machine the broker's response may merely be late.
+Offsets are stored after the write and before the next batch is requested, so only the batch in flight can be
+delivered twice; for a busy source, it is the sum of the batches of about a second. A graceful stop or pause first
+waits until that batch is written and its offsets are stored, which avoids duplicates. The task stores offsets only
+with a lease, so that a disconnected worker commits nothing after its work was reassigned. Without a lease the task
+waits, because on a loaded machine the broker's response may merely be late.
 """
 
 from __future__ import annotations

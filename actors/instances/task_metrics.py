@@ -46,6 +46,7 @@ def _record_batch(meter: TaskMeter, event: BatchDone) -> None:
             errors=event.errors,
             write_path=event.write_path,
             continuous=event.continuous,
+            batches=event.batches,
         )
     if event.transaction is not None:
         meter.record_transaction(event.transaction)

@@ -195,6 +195,8 @@ class BatchDone:
     duration_s: float
     poll_s: float = 0.0
     """For sources, the duration of the poll that returned the batch."""
+    batches: int = 1
+    """Number of batches that this report sums, including their durations."""
     read: int | None = None
     """Number of records before transforms and error handling dropped some; None if equal to `records`."""
     errors: ErrorCounts = NO_ERRORS

@@ -17,6 +17,7 @@ from kraal.engine.lanes.worker_producers import WorkerProducers
 from kraal.engine.pace import Pace
 from kraal.engine.task_plugins import Chains, Plugins
 from kraal.engine.thread_pool import Share
+from kraal.engine.timer import TimerThread
 from kraal.plugins.api import TaskContext, WorkerView
 
 LeaveGroup = Callable[[Mapping[str, str], str, str], None]
@@ -40,8 +41,11 @@ class ExecutorContext:
     leave: LeaveGroup
     poll_interval_s: float
     pace: Pace
-    call_later: Callable[[float, Callable[[], None]], None]
-    """Calls a function after a number of seconds, on the timer thread."""
+    timer: TimerThread
+
+    def call_later(self, delay_s: float, function: Callable[[], object]) -> None:
+        """Call a function after a number of seconds, on the timer thread."""
+        self.timer.call_later(delay_s, function)
 
     def task_context(self, spec: TaskSpec) -> TaskContext:
         """Return the context that the plugin of a task receives."""

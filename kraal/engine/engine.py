@@ -307,7 +307,7 @@ class SparkEngine:
             leave=leave,
             poll_interval_s=float(worker.get(POLL_INTERVAL) or DEFAULT_POLL_MS) / 1000,
             pace=Pace(time.monotonic),
-            call_later=self.poller.call_later,
+            timer=self.poller,
         )
 
     def _is_awaited(self) -> bool:

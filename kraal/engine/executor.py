@@ -39,7 +39,10 @@ JobLauncher = Callable[[Callable[[JobResult], None]], None]
 
 
 class Executor(Protocol):
-    """The source- or sink-specific part of a run. Not thread-safe, except for `cancel` and `interrupt`."""
+    """The source- or sink-specific part of a run.
+
+    Not thread-safe, except for `cancel`, `finish_soon` and `interrupt`.
+    """
 
     @property
     def poll_interval_s(self) -> float:
@@ -96,11 +99,21 @@ class Executor(Protocol):
     def cancel(self) -> None:
         """Cancel the running job. Idempotent; must not block."""
 
+    def finish_soon(self) -> None:
+        """End a job of several batches soon, if one is running or being polled for. Idempotent; must not block."""
+
     def interrupt(self) -> bool:
         """Cancel the running job if it can be launched again; return whether it can. Thread-safe, like `cancel`."""
 
 
-class NoExecutor:
+class OneBatchJobs:
+    """A base class of executors whose jobs have one batch."""
+
+    def finish_soon(self) -> None:
+        """No-op."""
+
+
+class NoExecutor(OneBatchJobs):
     """The executor of a run that has not opened a plugin: all methods are no-ops. Implements `Executor`."""
 
     poll_interval_s = 1.0

@@ -26,6 +26,8 @@ MAX_IDLE_POLLS_PER_S: Final = 1000
 BUSY_PERIOD_S: Final = 1.0
 """A task whose last batch is more recent than this is polled after `BUSY_POLL_S` or, if longer, after its pause."""
 BUSY_POLL_S: Final = 0.01
+BUSY_RATE: Final = 100
+"""Small batches per second above which a worker is busy."""
 MAX_IGNORED_PAIRS: Final = 15
 """Maximum number of pairs of equally large batches that are ignored between two probes; see `PausePolicy`."""
 
@@ -68,6 +70,11 @@ class Pace:
         now_s = self._now()
         self._rate = self._rate_at(now_s) + (TRANSACTION_WEIGHT if transaction else 1) / TIME_CONSTANT_S
         self._rate_time_s = now_s
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the worker has had many small batches in the last seconds."""
+        return self._rate_at(self._now()) > BUSY_RATE
 
     def pause_s(self, limit_s: float) -> float:
         """Return the time from a small batch to the next poll, at most `limit_s`; 0 to poll at once."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from kraal.core.ids import TaskId
 from kraal.core.lease import MUST_NOT_WRITE
@@ -223,6 +224,8 @@ class TaskRun:
             requests.end = requests.end or Stopped(clean=False)
             self._relaunch.cancel()
             return
+        if self._phase in {Phase.POLLING, Phase.WORKING} and (requests.hold or requests.stop):
+            self._executor.finish_soon()
         if self._phase is not Phase.IDLE and self._phase is not Phase.AWAITING_SPARK:
             return
         if requests.can_close(self._executor):
@@ -272,12 +275,11 @@ class TaskRun:
                     self._advance(self._report_attempt(error, "poll"))
             return False
         except BaseException as error:  # noqa: BLE001 - as in `_open`; a pool thread fails the run: it may call the JVM
-            poll_error = error
             with self._lock:
                 if self._is_abandoned():
                     return False
                 self._phase = Phase.WORKING
-            self._pool.submit(lambda: self._fail(poll_error, "poll"))
+            self._pool.submit(partial(self._fail, error, "poll"))
             return False
         with self._lock:
             if self._is_abandoned():

@@ -185,28 +185,31 @@ class TaskMeter:
         errors: ErrorCounts = NO_ERRORS,
         write_path: str = "",
         continuous: bool = False,
+        batches: int = 1,
     ) -> None:
-        """Record a written batch.
+        """Record a written batch, or several at once.
 
         `records`: number of written records; `read`: number of records read, by default the same; `errors`: counts of
         failed records; `duration_s`: duration of the write; `poll_s`: duration of a source's poll; `write_path`: the
         write path, with the reason; `continuous`: the durations are the time since the last report, not durations of
-        phases.
+        phases; `batches`: the number of batches, whose records and durations are summed.
         """
         records_read = records if read is None else read
         metrics, now_s = self._metrics, self._time.now()
         batch_duration_s = poll_s if metrics.is_source else duration_s
         self._set(
-            batch_size=metrics.batch_size.record(records_read, now_s),
+            batch_size=metrics.batch_size.record(records_read / batches, now_s),
             read=metrics.read.record(records_read, now_s),
             read_total=metrics.read_total + records_read,
             errors=metrics.errors if errors is NO_ERRORS else metrics.errors + errors,
             last_error_ms=max(metrics.last_error_ms, errors.last_error_ms),
             records=metrics.records.record(records, now_s),
             records_total=metrics.records_total + records,
-            batch_ms=metrics.batch_ms.record(batch_duration_s * 1000, now_s),
-            poll=metrics.poll.add_duration(poll_s) if metrics.is_source and not continuous else metrics.poll,
-            write=metrics.write if continuous else metrics.write.add_duration(duration_s),
+            batch_ms=metrics.batch_ms.record(batch_duration_s * 1000 / batches, now_s),
+            poll=metrics.poll.add_occurrences(
+                poll_s * 1000, batches if metrics.is_source and not continuous else 0
+            ),
+            write=metrics.write.add_occurrences(duration_s * 1000, 0 if continuous else batches),
             batch_s=now_s,
             write_path=write_path,
         )

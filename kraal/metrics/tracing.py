@@ -68,10 +68,11 @@ class TracedMeter(TaskMeter):
         errors: ErrorCounts = NO_ERRORS,
         write_path: str = "",
         continuous: bool = False,
+        batches: int = 1,
     ) -> None:
         super().record_batch(
             records=records, duration_s=duration_s, poll_s=poll_s, read=read, errors=errors,
-            write_path=write_path, continuous=continuous,
+            write_path=write_path, continuous=continuous, batches=batches,
         )  # fmt: skip
         end_ns = self._now_ns()
         write_ns = end_ns - round(duration_s * _NS_PER_SECOND)

@@ -317,8 +317,8 @@ class SourceTask(Streams, ABC):
     def poll(self) -> SourceBatch | None:
         """Return the batch that follows all batches returned before, or None if there is no new data.
 
-        Must return within milliseconds. Not called again until the batch is written and its offsets are stored. Raise
-        RetriableError to be polled again later; any other exception fails the task.
+        Must return within milliseconds. Not called again until the batch is written and, without `polls_ahead`, its
+        offsets are stored. Raise RetriableError to be polled again later; any other exception fails the task.
         """
 
     def is_idle(self) -> bool:

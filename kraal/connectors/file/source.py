@@ -69,6 +69,7 @@ class FileStreamSourceTask(SourceTask):
     """Reads the file as the only task of its connector."""
 
     class_name = "org.apache.kafka.connect.file.FileStreamSourceTask"
+    polls_ahead = True
 
     def __init__(self, *, batch_bytes: int = BATCH_BYTES, max_worker_bytes: int = MAX_WORKER_BYTES) -> None:
         self._batch_bytes = batch_bytes

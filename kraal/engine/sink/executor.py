@@ -20,7 +20,7 @@ from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import client_options
 from kraal.engine.api import TaskSpec
 from kraal.engine.context import ExecutorContext
-from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.executor import JobLauncher, JobResult, OneBatchJobs
 from kraal.engine.kafka_io.dead_letter_writer import DeadLetters
 from kraal.engine.pace import IdleInterval
 from kraal.engine.record_path import RecordPath, record_path
@@ -65,7 +65,7 @@ LOOKUP_INTERVAL_S = 30.0
 """Interval at which partitions that were unknown to brokers are looked up again."""
 
 
-class SinkExecutor:
+class SinkExecutor(OneBatchJobs):
     """The executor of a sink task."""
 
     pause_s, polls_when_idle, is_flowing, can_skip_poll = 0.0, True, False, None

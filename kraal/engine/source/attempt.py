@@ -13,7 +13,7 @@ from kraal.engine.lanes.rows import is_plain
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.refusal_watch import RefusalWatch
 from kraal.engine.source.too_large import explain_size_error
-from kraal.engine.source.write_paths import PolledBatch, SourceFacts, SourceWriter, WritePath, choose
+from kraal.engine.source.write_paths import JOBLESS, PolledBatch, SourceFacts, SourceWriter, WritePath, choose
 from kraal.engine.write_path_choice import Choice
 from kraal.plugins.api import RetriableError
 
@@ -45,10 +45,31 @@ class SourceAttempt:
         start_job(self._write, self._handle_outcome)
 
     @property
+    def write_path(self) -> WritePath:
+        """The write path of the latest call."""
+        return self._choice.write_path
+
+    @property
     def _must_repeat(self) -> bool:
         """Whether a batch without a result was cancelled although the run continues, such as after a refusal."""
         has_table = self.polled.batch.table is not None and not self.facts.transactional
         return has_table and not self.parts.cancelled.is_set()
+
+    def write_without_job(self, done: Callable[[JobResult], None]) -> bool:
+        """Start writing the batch if it needs no Spark job, without a watch for refusals.
+
+        Return False if it must be written by a call of the object, because it requires a job, or cannot be prepared.
+        """
+        try:
+            polled = self._prepare_batch()
+            write_path = choose(self.facts, polled).write_path
+            if write_path not in JOBLESS:
+                return False
+        except BaseException as error:  # noqa: BLE001 - the call raises it again, and reports it
+            log.debug("%s: Cannot prepare a batch: %s", self.parts.spec.task, error)
+            return False
+        start_job(lambda: self.writers[write_path].write(polled, done), done)
+        return True
 
     def _write(self) -> None:
         """Choose a write path, and start writing the batch on it."""
@@ -98,13 +119,13 @@ class SourceAttempt:
             self._is_in_doubt = True
             start_job(self._write, self._handle_outcome)
         else:
-            self._done(self._add_ranges(outcome))
+            if isinstance(outcome, BatchDone) and not self.facts.transactional:
+                outcome = add_ranges(self.parts, outcome)  # the entry of a transaction contains its ranges
+            self._done(outcome)
 
-    def _add_ranges(self, outcome: JobResult) -> JobResult:
-        """Add the positions of the batch to its entry for the ledger; a transaction contains its own."""
-        if self.facts.transactional or not isinstance(outcome, BatchDone) or outcome.entry is None:
-            return outcome
-        if not self.parts.spec.counts_records:
-            return replace(outcome, entry=None)
-        ranges = self.parts.ranges.advance(outcome.offsets)
-        return replace(outcome, entry=replace(outcome.entry, ranges=ranges))
+
+def add_ranges(parts: SourceParts, report: BatchDone) -> BatchDone:
+    """Add the positions of written batches to their entry for the ledger; remove the entry if nothing is counted."""
+    if report.entry is None or not parts.spec.counts_records:
+        return replace(report, entry=None)
+    return replace(report, entry=replace(report.entry, ranges=parts.ranges.advance(report.offsets)))

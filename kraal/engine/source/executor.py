@@ -20,10 +20,11 @@ from kraal.engine.context import ExecutorContext, has_transaction_per_batch
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.dead_letter_writer import DeadLetters
 from kraal.engine.kafka_io.message_limits import MessageLimits, make_lookup
-from kraal.engine.pace import IdleInterval, PausePolicy
+from kraal.engine.pace import BUSY_PERIOD_S, IdleInterval, PausePolicy
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.source.attempt import SourceAttempt
+from kraal.engine.source.burst import MAX_INTERVAL_S, Burst
 from kraal.engine.source.in_worker import InWorker
 from kraal.engine.source.own_job import OwnJob
 from kraal.engine.source.parts import SourceParts
@@ -36,6 +37,7 @@ from kraal.engine.source.write_paths import PolledBatch, SourceFacts, SourceWrit
 from kraal.engine.task_plugins import Converters, make_converters
 from kraal.ledger.source_ranges import SourceRanges
 from kraal.plugins.api import SourceTask
+from kraal.plugins.model.capabilities import class_declares
 
 log = logging.getLogger(__name__)
 
@@ -81,8 +83,12 @@ class SourceExecutor:
         self._cancelled = threading.Event()
         self._refusals: RefusalWatch | None = None
         self._batch_count = 0
-        self._held_attempt: SourceAttempt | None = None
-        """The attempt to write a batch that must wait until the task may read again."""
+        self._kept: SourceAttempt | BaseException | None = None
+        """A batch that must be written next, or the error of a poll that must be raised next."""
+        self._polls_ahead = task_class.polls_ahead and class_declares(task_class, "polls_ahead", "poll")
+        self._burst: Burst | None = None
+        """The latest burst."""
+        self._may_burst = True
 
     @property
     def poll_interval_s(self) -> float:
@@ -100,11 +106,12 @@ class SourceExecutor:
     @property
     def can_skip_poll(self) -> Callable[[], bool] | None:
         """Returns whether the plugin is idle and was polled recently; None for a plugin that is never idle."""
-        return None if self._class.is_idle is SourceTask.is_idle else self._is_idle
+        return None if self._class.is_idle is SourceTask.is_idle else self.is_idle
 
-    def _is_idle(self) -> bool:
+    def is_idle(self) -> bool:
+        """Return whether the plugin is idle and was polled recently."""
         task = self._task
-        is_due = self._held_attempt is not None or time.monotonic() - self._last_poll_s >= MAX_SKIPPED_S
+        is_due = self._kept is not None or time.monotonic() - self._last_poll_s >= MAX_SKIPPED_S
         if task is None or is_due or not task.is_idle():
             return False
         self._pause_policy.record_poll(None)
@@ -161,9 +168,24 @@ class SourceExecutor:
             return self._context.launch(self._suspend) if self._reads_continuously else None
         if self._dead_letters is not None and not self._dead_letters.is_ready:
             return self._context.launch(self._dead_letters.prepare)
-        attempt, self._held_attempt = self._held_attempt, None
-        if attempt is not None:
-            return attempt
+        self._may_burst = True
+        kept, self._kept = self._kept, None
+        if isinstance(kept, BaseException):
+            raise kept
+        was_busy = time.monotonic() < self._last_batch_s + BUSY_PERIOD_S
+        attempt = self.poll_plugin() if kept is None else kept
+        if attempt is None:
+            return None
+        if self._spec.may_read():
+            return self._choose_launcher(attempt) if was_busy else attempt
+        self._kept = attempt
+        return None
+
+    def poll_plugin(self) -> SourceAttempt | None:
+        """See `Polls`."""
+        task, parts = self._task, self._parts
+        if task is None or parts is None:
+            return None
         self._last_poll_s = start_s = time.monotonic()
         batch = task.poll()
         if batch is None:
@@ -178,13 +200,39 @@ class SourceExecutor:
         self._pause_policy.record_poll(polled.row_count, is_small=polled.is_small)
         if polled.is_small:
             self._context.pace.count_batch(transaction=has_transaction_per_batch(self._spec))
-        attempt = SourceAttempt(
+        return SourceAttempt(
             parts=parts, facts=self._facts, writers=self._writers, refusals=self._refusals, polled=polled
         )
-        if self._spec.may_read():
+
+    def _choose_launcher(self, attempt: SourceAttempt) -> JobLauncher:
+        """Return a burst that begins with the batch, if the worker is busy; otherwise the attempt."""
+        can_use_lane = attempt.polled.is_small and self._facts.allows_jobless_writes
+        interval_s = self.poll_interval_s
+        is_useful = self._context.pace.is_busy and interval_s <= MAX_INTERVAL_S
+        if not (self._polls_ahead and can_use_lane and is_useful):
             return attempt
-        self._held_attempt = attempt
-        return None
+        self._burst = Burst(attempt, self, interval_s)
+        return self._burst if self._may_burst else attempt
+
+    @property
+    def may_continue(self) -> bool:
+        """See `Polls`."""
+        return self._spec.may_read() and self._spec.lease() and not self._cancelled.is_set()
+
+    @property
+    def must_poll_again(self) -> bool:
+        """See `Polls`."""
+        return not self._pause_policy.should_pause
+
+    def keep(self, kept: SourceAttempt | BaseException) -> None:
+        """See `Polls`."""
+        self._kept = kept
+
+    def finish_soon(self) -> None:
+        """End a running burst after the batch in progress; begin none until the next poll."""
+        self._may_burst = False
+        if self._burst is not None:
+            self._burst.finish_soon()
 
     def wait(self) -> None:
         """No-op: `can_wait` is False."""
@@ -210,6 +258,7 @@ class SourceExecutor:
         if self._cancel_pending():  # jobs of other tasks that use the shared producer are retried
             self._close_producers(client_options.SHARED_CLIENT)
         self._close_producers()
+        self.finish_soon()
 
     def interrupt(self) -> bool:
         """Cancel the running job, and close all producers, which must not send without a lease; return True."""

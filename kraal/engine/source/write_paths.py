@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.writer import WritePlan
@@ -36,6 +36,10 @@ class WritePath(Enum):
     IN_WORKER = "record by record in the worker, then without a job or in a Spark job shared with other tasks"
     OWN_JOB = "in a separate Spark job"
     TRANSACTION = "in a transaction of the task's producer"
+
+
+JOBLESS: Final = frozenset({WritePath.LANE, WritePath.WORKER_PRODUCER})
+"""The write paths that need no Spark job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

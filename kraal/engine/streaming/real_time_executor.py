@@ -20,7 +20,7 @@ from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import client_options
 from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.context import ExecutorContext
-from kraal.engine.executor import STILL_WRITING, JobLauncher, JobResult
+from kraal.engine.executor import STILL_WRITING, JobLauncher, JobResult, OneBatchJobs
 from kraal.engine.failure_trace import root_cause
 from kraal.engine.kafka_io.message_limits import BATCH_SIZE, MessageLimits, make_lookup
 from kraal.engine.kafka_io.writer import WritePlan
@@ -54,7 +54,7 @@ class RealTimeUnsupported(Exception):
     """The task's or worker's config has settings that real-time mode does not support."""
 
 
-class StreamExecutor:
+class StreamExecutor(OneBatchJobs):
     """The executor of a source task in real-time mode."""
 
     pause_s = 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from kraal.core.offsets import Offset, SourcePartition, TopicPartition
 from kraal.plugins.model.schema import Schema
@@ -75,7 +75,12 @@ class SourceStream:
 
 
 class Streams:
-    """Optional methods of source tasks that replace or supplement `poll`."""
+    """Optional methods and properties of source tasks that replace or supplement `poll`."""
+
+    polls_ahead: ClassVar[bool] = False
+    """Whether `poll` may be called before the offsets of earlier batches are stored, but not before their records are
+    written. On a busy worker, many small batches then cost little. A subclass that overrides `poll` must declare this
+    again."""
 
     @classmethod
     def is_stream(cls, config: Mapping[str, str]) -> bool:

@@ -88,6 +88,9 @@ class FlakyExecutor:
     def cancel(self) -> None:
         pass
 
+    def finish_soon(self) -> None:
+        pass
+
     def interrupt(self) -> bool:
         return False
 

@@ -58,6 +58,9 @@ class Source:
     def cancel(self) -> None:
         pass
 
+    def finish_soon(self) -> None:
+        pass
+
     def interrupt(self) -> bool:
         return False
 

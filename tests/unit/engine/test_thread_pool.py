@@ -91,6 +91,9 @@ class BlockingExecutor:
     def cancel(self) -> None:
         pass
 
+    def finish_soon(self) -> None:
+        pass
+
     def interrupt(self) -> bool:
         return False
 

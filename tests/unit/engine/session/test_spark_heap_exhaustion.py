@@ -125,6 +125,8 @@ class ManualExecutor:
 
     def cancel(self) -> None: ...
 
+    def finish_soon(self) -> None: ...
+
     def interrupt(self) -> bool:
         return False
 
