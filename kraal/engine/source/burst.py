@@ -30,9 +30,9 @@ from kraal.ledger.counts import BatchEntry, Range
 
 DURATION_S: Final = 1.0
 """Time after which a burst ends, so that the offsets of its batches are stored."""
-MIN_QUIET_S: Final = 0.25
-QUIET_INTERVALS: Final = 2.5
-"""Time without a batch after which a burst ends: at least `MIN_QUIET_S`, and this multiple of the poll interval."""
+MIN_IDLE_TIMEOUT_S: Final = 0.25
+IDLE_TIMEOUT_INTERVALS: Final = 2.5
+"""Time without a batch after which a burst ends: this multiple of the poll interval, at least `MIN_IDLE_TIMEOUT_S`."""
 MAX_INTERVAL_S: Final = 0.25
 """Maximum interval between polls for which a burst saves work."""
 _REASON: Final = "the worker is busy, so offsets are stored once a second"
@@ -89,32 +89,13 @@ class Burst:
 
     def finish_soon(self) -> None:
         """End after the batch in progress. Returns at once; may call `done`."""
-        with self._lock:
-            self._is_ending = True
-            is_waiting = self._phase is _Phase.WAITING
-            self._phase = _Phase.ENDED if is_waiting else self._phase
-        if is_waiting:
-            self._report()
+        self._is_ending = True
+        self._move(_Phase.WAITING, _Phase.WAITING)
 
     def step(self) -> bool:
         """Poll the plugin, and start to write its batch; return whether the burst continues. For the timer thread."""
-        with self._lock:
-            if self._phase is not _Phase.WAITING:
-                return self._phase is not _Phase.ENDED
-            is_over = self._is_over()
-            self._phase = _Phase.ENDED if is_over else _Phase.POLLING
-        if is_over:
-            self._report()
-            return False
-        try:
-            attempt = self._polls.poll_plugin()
-        except BaseException as error:  # noqa: BLE001 - the next poll of the run raises it
-            self._end_with(error)
-            return False
-        if attempt is None:
-            self._wait()
-        elif self._is_over() or not self._write(attempt):
-            self._end_with(attempt)
+        if self._move(_Phase.WAITING, _Phase.POLLING):
+            self._poll()
         return self._phase is not _Phase.ENDED
 
     def _continue(self, outcome: JobResult) -> None:
@@ -126,20 +107,38 @@ class Burst:
         self._last_batch_s = time.monotonic()
         if self._refusals is not None:
             self._refusals.begin()
-        self._wait()
+        self._move(_Phase.WRITING, _Phase.WAITING)
         context = self._parts.context
         with use_subject(self._subject):
             context.timer.call_at_interval(
                 self._interval_s, self.step, context.jobs.owner, can_skip=self._can_skip_step
             )
 
-    def _wait(self) -> None:
-        """Wait for the next step, or end."""
+    def _move(self, before: _Phase, after: _Phase) -> bool:
+        """Pass from one phase to another, or end if the burst is over; return whether it has passed to `after`.
+
+        In any phase other than `before`, this is a no-op: the thread that polls or writes makes the next move.
+        """
         with self._lock:
+            if self._phase is not before:
+                return False
             is_over = self._is_over()
-            self._phase = _Phase.ENDED if is_over else _Phase.WAITING
+            self._phase = _Phase.ENDED if is_over else after
         if is_over:
             self._report()
+        return not is_over
+
+    def _poll(self) -> None:
+        """Poll the plugin, and start to write its batch, if any."""
+        try:
+            attempt = self._polls.poll_plugin()
+        except BaseException as error:  # noqa: BLE001 - the next poll of the run raises it
+            self._end_with(error)
+            return
+        if attempt is None:
+            self._move(_Phase.POLLING, _Phase.WAITING)
+        elif self._is_over() or not self._write(attempt):
+            self._end_with(attempt)
 
     def _can_skip_step(self) -> bool:
         is_waiting = self._phase is _Phase.WAITING and not self._is_over()
@@ -147,8 +146,8 @@ class Burst:
 
     def _is_over(self) -> bool:
         now_s = time.monotonic()
-        quiet_s = max(MIN_QUIET_S, QUIET_INTERVALS * self._interval_s)
-        is_late = now_s >= self._begin_s + DURATION_S or now_s >= self._last_batch_s + quiet_s
+        idle_timeout_s = max(MIN_IDLE_TIMEOUT_S, IDLE_TIMEOUT_INTERVALS * self._interval_s)
+        is_late = now_s >= self._begin_s + DURATION_S or now_s >= self._last_batch_s + idle_timeout_s
         return is_late or self._is_ending or not self._polls.may_continue
 
     def _write(self, attempt: SourceAttempt) -> bool:
@@ -162,7 +161,7 @@ class Burst:
             self._end_with(attempt)
             return
         self._total = join(self._total, outcome)
-        self._wait()
+        self._move(_Phase.WRITING, _Phase.WAITING)
         if self._polls.must_poll_again:
             with use_subject(self._subject):
                 self._parts.context.timer.call_soon(self.step, self._parts.context.jobs.owner)

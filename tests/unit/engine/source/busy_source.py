@@ -278,7 +278,7 @@ class Harness:
 
     def _set_duration(self, seconds: float) -> None:
         self._monkeypatch.setattr(burst_module, "DURATION_S", seconds)
-        self._monkeypatch.setattr(burst_module, "MIN_QUIET_S", seconds)
+        self._monkeypatch.setattr(burst_module, "MIN_IDLE_TIMEOUT_S", seconds)
 
     def _record_step(self, *, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
         del failure, progress

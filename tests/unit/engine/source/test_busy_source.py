@@ -214,7 +214,7 @@ def test_batch_in_progress_is_cancelled_without_a_lease(harness: Harness, *, in_
     harness.assert_all_reported(26)
 
 
-def test_nothing_is_read_after_a_change_of_the_config(harness: Harness) -> None:
+def test_task_is_not_polled_after_a_change_of_the_config(harness: Harness) -> None:
     harness.begin_burst()
     harness.may_read = False
     harness.allow()
