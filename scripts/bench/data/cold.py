@@ -10,26 +10,19 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from scripts.bench.lab import Lab, say, source_config
+from scripts.bench.control.start import measure_starts, start_worker
+from scripts.bench.lab import Lab, source_config
 from scripts.bench.report import Case, Target
 from scripts.harness.lines import write_lines
-from scripts.harness.processes import ScriptFailed, wait_until
+from scripts.harness.processes import ScriptFailed
 
-_CHECK_INTERVAL_S: Final = 0.005
 _TIMEOUT_S: Final = 90.0
 _POLL_S: Final = 1.0
 
 
 def run(lab: Lab) -> list[Case]:
     """Start each worker several times, in turns."""
-    rounds = lab.options.times(3, 1)
-    durations_s: dict[str, list[float]] = {"java": [], "kraal": []}
-    for kind in lab.options.sides:
-        _measure(lab, kind)
-    for _ in range(rounds):
-        for kind in lab.options.sides:
-            durations_s[kind].append(_measure(lab, kind))
-            say(f"{kind}: {durations_s[kind][-1]:.2f} s")
+    durations_s = measure_starts(lab, dict.fromkeys(("java", "kraal"), lab.options.times(3, 1)), _measure)
     name = "start until the first line is in Kafka"
     return [Case(name, "s", durations_s["java"], durations_s["kraal"], wanted=Target(limit=3.0))]
 
@@ -43,14 +36,7 @@ def _measure(lab: Lab, kind: str) -> float:
     reader.next(_POLL_S)  # connects
     lab.settle()
     start_s = time.monotonic()
-    worker = lab.start(kind)
-    wait_until(
-        "REST was up",
-        worker.rest.is_up,
-        timeout_s=_TIMEOUT_S,
-        every_s=_CHECK_INTERVAL_S,
-        program=worker.process,
-    )
+    worker = start_worker(lab, kind)
     worker.rest.create(lab.new_name("cold"), source_config(file, topic))
     while reader.next(_POLL_S) is None:
         if time.monotonic() > start_s + _TIMEOUT_S:
